@@ -90,6 +90,11 @@ class Codec {
   virtual void decode_add(std::span<const std::byte> bytes, float weight,
                           std::span<float> accumulator) const = 0;
 
+  // weights += weight at every element that the encoding holds: all of a dense one. Untrusted
+  // bytes, as above.
+  virtual void add_weight(std::span<const std::byte> bytes, float weight,
+                          std::span<float> weights) const = 0;
+
  private:
   // `input` is finite and not empty.
   virtual void append(std::span<const float> input, std::span<float> decoded,

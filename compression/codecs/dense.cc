@@ -27,11 +27,7 @@ class Dense final : public Codec {
 
   void decode_add(std::span<const std::byte> bytes, float weight,
                   std::span<float> accumulator) const override {
-    const std::size_t needed = encoded_bytes_max(accumulator.size());
-    if (bytes.size() != needed) {
-      fail(Errc::malformed, spec() + ": " + std::to_string(bytes.size()) + " bytes where " +
-                                std::to_string(needed) + " are needed");
-    }
+    check_size(bytes, accumulator.size());
     const std::size_t bad = first_failure(accumulator.size() / kChunk, [&](std::size_t chunk) {
       return value_->decode_add(bytes.data() + chunk * value_->bytes(kChunk), weight,
                                 accumulator.subspan(chunk * kChunk, kChunk));
@@ -41,7 +37,19 @@ class Dense final : public Codec {
     }
   }
 
+  void add_weight(std::span<const std::byte> bytes, float weight,
+                  std::span<float> weights) const override {
+    check_size(bytes, weights.size());
+    for (float& sum : weights) sum += weight;
+  }
+
  private:
+  void check_size(std::span<const std::byte> bytes, std::size_t elements) const {
+    const std::size_t needed = encoded_bytes_max(elements);
+    if (bytes.size() == needed) return;
+    fail(Errc::malformed, spec() + ": " + std::to_string(bytes.size()) + " bytes where " +
+                              std::to_string(needed) + " are needed");
+  }
   void append(std::span<const float> input, std::span<float> decoded, std::vector<std::byte>& out,
               const EncodeKey& key) const override {
     const std::size_t before = out.size();

@@ -49,6 +49,8 @@ class Sparse final : public Codec {
   }
   void decode_add(std::span<const std::byte> bytes, float weight,
                   std::span<float> accumulator) const override;
+  void add_weight(std::span<const std::byte> bytes, float weight,
+                  std::span<float> weights) const override;
 
  private:
   void append(std::span<const float> input, std::span<float> decoded, std::vector<std::byte>& out,
@@ -65,9 +67,11 @@ class Sparse final : public Codec {
   // Takes the tables off the beginning of `bytes`.
   Tables read_tables(std::span<const std::byte>& bytes, std::size_t chunks) const;
   Extent extent(const Tables& tables, std::size_t chunk) const;
-  // False if malformed.
-  bool decode_add_chunk(std::span<const std::byte> bytes, const Extent& extent, float weight,
-                        std::span<float> accumulator) const;
+  // add(bytes, extent, span of the chunk), which returns false if the bytes are malformed, for each
+  // chunk that holds something.
+  template <typename Add>
+  void for_each_chunk(std::span<const std::byte> bytes, std::span<float> span,
+                      const Add& add) const;
 
   std::size_t excess_max(std::size_t count) const {
     return index_->bytes_max(count) - index_->bytes_min(count);
@@ -190,10 +194,11 @@ Extent Sparse::extent(const Tables& tables, std::size_t chunk) const {
   return extent;
 }
 
-void Sparse::decode_add(std::span<const std::byte> bytes, float weight,
-                        std::span<float> accumulator) const {
-  assert(accumulator.size() % kChunk == 0);
-  const std::size_t chunks = accumulator.size() / kChunk;
+template <typename Add>
+void Sparse::for_each_chunk(std::span<const std::byte> bytes, std::span<float> span,
+                            const Add& add) const {
+  assert(span.size() % kChunk == 0);
+  const std::size_t chunks = span.size() / kChunk;
   const Tables tables = chunks == 0 ? Tables{} : read_tables(bytes, chunks);
   std::vector<Extent> extents;
   std::size_t needed = 0;
@@ -207,22 +212,35 @@ void Sparse::decode_add(std::span<const std::byte> bytes, float weight,
   }
   const std::size_t bad = first_failure(chunks, [&](std::size_t chunk) {
     const Extent& own = extents[chunk];
-    return own.count == 0 || decode_add_chunk(bytes.subspan(own.begin, own.bytes()), own, weight,
-                                              accumulator.subspan(chunk * kChunk, kChunk));
+    return own.count == 0 ||
+           add(bytes.subspan(own.begin, own.bytes()), own, span.subspan(chunk * kChunk, kChunk));
   });
   if (bad != kNone) refuse("positions or values of chunk " + std::to_string(bad));
 }
 
-bool Sparse::decode_add_chunk(std::span<const std::byte> bytes, const Extent& extent, float weight,
-                              std::span<float> accumulator) const {
-  std::array<std::uint16_t, kChunk> position_buffer;
-  std::array<float, kChunk> value_buffer;
-  const auto positions = std::span(position_buffer).first(extent.count);
-  const auto values = std::span(value_buffer).first(extent.count);
-  if (!index_->decode(bytes.first(extent.index_bytes), positions)) return false;
-  if (!value_->decode(bytes.data() + extent.index_bytes, values)) return false;
-  for (std::size_t i = 0; i < extent.count; ++i) accumulator[positions[i]] += weight * values[i];
-  return true;
+void Sparse::decode_add(std::span<const std::byte> bytes, float weight,
+                        std::span<float> accumulator) const {
+  for_each_chunk(bytes, accumulator, [&](auto chunk_bytes, const Extent& extent, auto chunk) {
+    std::array<std::uint16_t, kChunk> position_buffer;
+    std::array<float, kChunk> value_buffer;
+    const auto positions = std::span(position_buffer).first(extent.count);
+    const auto values = std::span(value_buffer).first(extent.count);
+    if (!index_->decode(chunk_bytes.first(extent.index_bytes), positions)) return false;
+    if (!value_->decode(chunk_bytes.data() + extent.index_bytes, values)) return false;
+    for (std::size_t i = 0; i < extent.count; ++i) chunk[positions[i]] += weight * values[i];
+    return true;
+  });
+}
+
+void Sparse::add_weight(std::span<const std::byte> bytes, float weight,
+                        std::span<float> weights) const {
+  for_each_chunk(bytes, weights, [&](auto chunk_bytes, const Extent& extent, auto chunk) {
+    std::array<std::uint16_t, kChunk> position_buffer;
+    const auto positions = std::span(position_buffer).first(extent.count);
+    if (!index_->decode(chunk_bytes.first(extent.index_bytes), positions)) return false;
+    for (const std::uint16_t position : positions) chunk[position] += weight;
+    return true;
+  });
 }
 
 }  // namespace

@@ -17,6 +17,10 @@ struct OuterOptions {
   float lr = 0.6F;          // eta
   float momentum = 0.9F;    // mu; unused by sgd
   std::uint32_t delay = 1;  // N of delayed_nesterov
+  // Over whom the mean of an element goes: all participants, what a sparse payload lacks being
+  // zero; or those alone whose payload has the element (intra/outer/senders.h).
+  enum class Mean { all, senders };
+  Mean mean = Mean::all;
 };
 
 // delta = anchor - local.

@@ -77,6 +77,7 @@ LambdaFit fit_lambda(std::span<const PairedLosses> seeds, double k_ratio, double
 StatisticalPrice price_of_recipe(const StatisticalPrice& own, std::span<const RecipeLosses> seeds,
                                  double k_ratio, double b) {
   assert(!seeds.empty() && k_ratio > 1 && b > 0);
+  constexpr double kChance = 0.01;     // by which one pair differs, of the loss
   std::vector<double> folds, lambdas;  // e-folds of tokens that it needs more
   for (const RecipeLosses& seed : seeds) {
     folds.push_back((seed.other - seed.own) / b);
@@ -86,7 +87,9 @@ StatisticalPrice price_of_recipe(const StatisticalPrice& own, std::span<const Re
   price.lambda = std::max(0.0, mean(lambdas));
   price.lambda_error = std::sqrt(squared_error_of_mean(lambdas));
   price.steps = std::exp(mean(folds));
-  price.steps_error = price.steps * std::sqrt(squared_error_of_mean(folds));
+  const double error =
+      seeds.size() > 1 ? std::sqrt(squared_error_of_mean(folds)) : kChance * seeds[0].own / b;
+  price.steps_error = price.steps * error;
   return price;
 }
 

@@ -56,6 +56,7 @@ LambdaFit fit_lambda(std::span<const PairedLosses> seeds, double k_ratio, double
 
 // The price of training in another way, from losses with the same seeds: as configured with K0, and
 // in the other way with K0 and with `k_ratio` times K0. `b`: nats per e-fold of tokens, as above.
+// With one seed, chance is taken for a hundredth of the loss (docs/learning.md).
 struct RecipeLosses {
   double own = 0, other = 0, other_rare = 0;
 };

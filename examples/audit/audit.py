@@ -293,16 +293,19 @@ def outer_step(config, record, round, d, a, m):
 
 
 def apply(config, segments, record, payloads, anchor, momentum):
-    sums = {}
+    sums, held = {}, {}
+    weights = []
     participants = [fields(participant) for participant in record.get(3, [])]
     whole = [place for place, one in enumerate(participants) if get(one, 6) == get(record, 2) and not get(one, 7)]
     for place, (participant, payload) in enumerate(zip(participants, payloads)):
         weight = np.array([get(participant, 2)], np.uint32).view(F)[0]
+        weights.append(weight)
         for segment, elements, spec, encoding in read_payload(payload):
             positions, values = decode(encoding, spec, elements)
             total = sums.setdefault(segment, np.zeros(segments[segment][1], F))
             if segments[segment][2] != "lowest":
                 total[positions] += weight * values
+                held.setdefault(segment, np.zeros(segments[segment][1], F))[positions] += weight
             elif whole[:1] == [place]:
                 total[positions] += values
     if not sums:  # nobody was listed
@@ -315,6 +318,11 @@ def apply(config, segments, record, payloads, anchor, momentum):
         if kind in ("average", "lowest"):
             anchor[part] -= total
             continue
+        if config["outer"].get("mean") == "senders" and segment in held:
+            all_weights = F(0)
+            for weight in weights:
+                all_weights += weight
+            total *= all_weights / np.maximum(held[segment], max(weights))
         anchor[part], momentum[part] = outer_step(config, record, get(record, 2), total, anchor[part], momentum[part])
 
 

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "intra/outer/decoder.h"
+#include "intra/outer/senders.h"
 
 namespace causeway::intra {
 namespace {
@@ -23,10 +24,14 @@ std::vector<Decoder> decoders_of(std::span<const std::span<const std::byte>> pay
 std::optional<float> confirmed_share(const diloco::CommitRecord& record,
                                      std::span<const std::span<const std::byte>> payloads,
                                      const std::string& region, const diloco::Layout& layout,
-                                     std::span<const std::size_t> segments) {
+                                     std::span<const std::size_t> segments,
+                                     diloco::OuterOptions::Mean kind) {
   const auto is_own = [&](const diloco::Participant& p) { return p.region == region; };
   if (std::ranges::all_of(record.participants, is_own)) return std::nullopt;
   const std::vector<Decoder> decoders = decoders_of(payloads, layout, segments);
+  std::vector<Sender> senders;
+  for (std::size_t i = 0; i < decoders.size(); ++i)
+    senders.push_back({&decoders[i], record.participants[i].weight});
   const std::size_t stride = (layout.size() + kShareElements - 1) / kShareElements;
   double with_mean = 0, with_itself = 0;  // inner products of what the region contributed
   std::vector<float> own, mean;
@@ -38,6 +43,10 @@ std::optional<float> confirmed_share(const diloco::CommitRecord& record,
       const diloco::Participant& participant = record.participants[i];
       decoders[i].add(index, participant.weight, mean);
       if (is_own(participant)) decoders[i].add(index, 1.0F, own);
+    }
+    if (kind == diloco::OuterOptions::Mean::senders) {
+      const auto factors = factors_by_senders(senders, index, mean.size());
+      for (std::size_t i = 0; i < factors.size(); ++i) mean[i] *= factors[i];
     }
     for (std::size_t i = 0; i < own.size(); ++i) {
       with_mean += double{own[i]} * mean[i];

@@ -7,6 +7,7 @@
 
 #include "diloco/log/record.h"
 #include "diloco/maths/layout.h"
+#include "diloco/maths/outer.h"
 
 namespace causeway::intra {
 
@@ -14,7 +15,7 @@ namespace causeway::intra {
 inline constexpr std::size_t kShareElements = 1 << 22;
 
 // The share of a region's contribution that the others confirmed: s = <m, q> / <q, q>, with q what
-// it contributed to the record and m the record's weighted mean, so that s q is the part of m along
+// it contributed to the record and m the record's mean, so that s q is the part of m along
 // q (least squares). Between alike regions s is 1; between R that have nothing in common, 1 / R.
 // From about kShareElements elements of `segments`, others in each round, the same on every rank.
 // Within [0, 1]. None if nothing of the region is listed, or nothing else, or numbers are not
@@ -22,6 +23,7 @@ inline constexpr std::size_t kShareElements = 1 << 22;
 std::optional<float> confirmed_share(const diloco::CommitRecord& record,
                                      std::span<const std::span<const std::byte>> payloads,
                                      const std::string& region, const diloco::Layout& layout,
-                                     std::span<const std::size_t> segments);
+                                     std::span<const std::size_t> segments,
+                                     diloco::OuterOptions::Mean mean = {});
 
 }  // namespace causeway::intra

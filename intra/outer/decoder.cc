@@ -54,4 +54,9 @@ void Decoder::add(std::size_t index, float weight, std::span<float> sum) const {
   codecs_[segment.codec]->decode_add(segment.bytes, weight, sum);
 }
 
+void Decoder::add_weight(std::size_t index, float weight, std::span<float> weights) const {
+  const compression::EncodedSegment& segment = at(index);
+  codecs_[segment.codec]->add_weight(segment.bytes, weight, weights);
+}
+
 }  // namespace causeway::intra

@@ -28,6 +28,10 @@ class Decoder {
   // sum += weight * Q, for segment `index`. Throws for a damaged segment; `sum` may then hold part
   // of it.
   void add(std::size_t index, float weight, std::span<float> sum) const;
+  // weights += weight at every element of segment `index` that the payload holds.
+  void add_weight(std::size_t index, float weight, std::span<float> weights) const;
+  // Whether it may hold only some of them.
+  bool is_sparse(std::size_t index) const { return codecs_[at(index).codec]->is_sparse(); }
 
  private:
   compression::Payload payload_;

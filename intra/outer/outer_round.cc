@@ -21,6 +21,7 @@
 #include "intra/collective/collective.h"
 #include "intra/outer/confirmed_share.h"
 #include "intra/outer/decoder.h"
+#include "intra/outer/senders.h"
 
 namespace causeway::intra {
 namespace {
@@ -288,7 +289,7 @@ std::vector<Outcome> OuterRound::apply(Collective& collective, const diloco::Com
     reduce(record, payloads, spans);
     if (overlap_.variant != Variant::eager) return;
     share = confirmed_share(record, payloads, place_.region, ownership_.layout(),
-                            ownership_.fragments().segments(fragment_of(state)));
+                            ownership_.fragments().segments(fragment_of(state)), outer_.mean);
   });
 
   state.intact = false;
@@ -353,6 +354,19 @@ void OuterRound::reduce(const diloco::CommitRecord& record,
   }
   spans.sum(all, others);
   spans.sum(of_lowest, lowest);
+  if (outer_.mean == diloco::OuterOptions::Mean::senders) divide_by_senders(all, others, spans);
+}
+
+void OuterRound::divide_by_senders(std::span<const OuterSpans::Term> terms, Segments segments,
+                                   OuterSpans& spans) const {
+  std::vector<Sender> senders;
+  for (const OuterSpans::Term& term : terms) senders.push_back({term.payload, term.weight});
+  for (const std::size_t index : segments) {
+    const diloco::Segment& segment = ownership_.layout().segments()[index];
+    if (diloco::is_statistic(segment.kind)) continue;
+    const auto factors = factors_by_senders(senders, index, segment.count);
+    if (!factors.empty()) spans.scale(factors, index);
+  }
 }
 
 std::vector<Decoder> OuterRound::decoders_of(const diloco::CommitRecord& record,

@@ -111,6 +111,8 @@ class OuterRound {
   std::vector<Decoder> decoders_of(const diloco::CommitRecord& record,
                                    std::span<const std::span<const std::byte>> payloads,
                                    std::size_t fragment) const;
+  void divide_by_senders(std::span<const OuterSpans::Term> terms, Segments segments,
+                         OuterSpans& spans) const;
   void reduce(const diloco::CommitRecord& record,
               std::span<const std::span<const std::byte>> payloads, OuterSpans& spans) const;
   std::vector<Outcome> settle_own(const diloco::CommitRecord& record, OuterState& state,

@@ -135,6 +135,11 @@ void HostSpans::sum(std::span<const Term> terms, Segments segments) {
     OuterSpans::sum(terms, segments.subspan(place, 1));
 }
 
+void HostSpans::scale(std::span<const float> factors, std::size_t index) {
+  const std::span<float> values = part(Flat::scratch, index);
+  for (std::size_t i = 0; i < values.size(); ++i) values[i] *= factors[i];
+}
+
 void HostSpans::outer_step(const diloco::OuterOptions& options, std::uint64_t turn,
                            Segments segments) {
   const diloco::OuterOptions plain{.kind = diloco::OuterOptions::Kind::sgd, .lr = 1.0F};

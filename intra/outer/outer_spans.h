@@ -77,6 +77,8 @@ class OuterSpans {
     std::string name;  // "the payload of region us in round 7"
   };
   virtual void sum(std::span<const Term> terms, Segments segments);
+  // scratch *= factors, which are those of segment `index`.
+  virtual void scale(std::span<const float> factors, std::size_t index) = 0;
 
   // What this rank encoded last: kept, as touching fresh memory costs more than filling it.
   std::vector<std::byte> encoding;
@@ -108,6 +110,7 @@ class HostSpans final : public OuterSpans {
   void add(const Decoder& payload, float weight, Flat which, Segments segments) override;
   // A segment after the other, which so stays in a cache.
   void sum(std::span<const Term> terms, Segments segments) override;
+  void scale(std::span<const float> factors, std::size_t index) override;
   void outer_step(const diloco::OuterOptions& options, std::uint64_t turn,
                   Segments segments) override;
   void mix(float alpha, Segments segments) override;

@@ -69,6 +69,12 @@ diloco::OuterOptions::Kind outer_kind(const std::string& name) {
   refuse_settings("outer.optimizer is " + name);
 }
 
+diloco::OuterOptions::Mean outer_mean(const std::string& name) {
+  if (name == "all") return diloco::OuterOptions::Mean::all;
+  if (name == "senders") return diloco::OuterOptions::Mean::senders;
+  refuse_settings("outer.mean is " + name);
+}
+
 diloco::OverlapOptions::Variant overlap_variant(const std::string& name) {
   using Variant = diloco::OverlapOptions::Variant;
   if (name == "synchronous") return Variant::synchronous;
@@ -89,7 +95,7 @@ diloco::FragmentOrder fragment_order(const std::string& name) {
 RunSettings parse_run_settings(const std::string& text) {
   const Settings settings(text);
   RunSettings run;
-  std::string optimizer = "nesterov";
+  std::string optimizer = "nesterov", mean = "all";
   std::vector<std::string> tensors;
   settings.read("run.seed", run.seed);
   settings.read("train.steps", run.steps);
@@ -106,6 +112,7 @@ RunSettings parse_run_settings(const std::string& text) {
   settings.read("outer.lr", run.outer.lr);
   settings.read("outer.momentum", run.outer.momentum);
   settings.read("outer.delay", run.outer.delay);
+  settings.read("outer.mean", mean);
   std::string variant = "synchronous", order = "strided";
   settings.read("sync.variant", variant);
   settings.read("sync.fragments", run.overlap.fragments);
@@ -118,6 +125,7 @@ RunSettings parse_run_settings(const std::string& text) {
   run.overlap.order = fragment_order(order);
   run.codec.tensors = tensor_codecs(tensors);
   run.outer.kind = outer_kind(optimizer);
+  run.outer.mean = outer_mean(mean);
   return run;
 }
 

@@ -43,6 +43,10 @@ class Audit(EndToEnd):
         self.assert_example_agrees(**SPARSE)
 
     @unittest.skipIf(numpy is None, "needs numpy")
+    def test_the_example_computes_the_states_of_a_run_by_senders(self):
+        self.assert_example_agrees("outer.mean=senders", "codec.feedback_decay=0.95", **SPARSE)
+
+    @unittest.skipIf(numpy is None, "needs numpy")
     def test_the_example_computes_the_states_of_a_run_in_fragments(self):
         self.assert_example_agrees(
             "sync.variant=streaming", "sync.fragments=2", "outer.delay=3", "codec.vector=dense:bf16", k=6, versions=11,

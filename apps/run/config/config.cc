@@ -89,7 +89,7 @@ std::vector<std::string> region_names_sorted(const Config& config) {
 void choose_outer(ParsedConfig& parsed) {
   Config& config = parsed.config;
   const bool named = parsed.places.contains("outer.optimizer");
-  for (const char* key : {"outer.lr", "outer.momentum"}) {
+  for (const char* key : {"outer.lr", "outer.momentum", "outer.mean"}) {
     const auto place = parsed.places.find(key);
     if (config.outer_kind || place == parsed.places.end()) continue;
     if (named)

@@ -99,8 +99,8 @@ void add_outer_keys(std::vector<Key<Config>>& keys) {
        {"sgd", Kind::sgd},
        {"delayed_nesterov", Kind::delayed_nesterov}},
       "How the averaged pseudo-gradient moves the shared weights. auto: what suits the codec, the "
-      "inner optimizer, and how many regions and rounds there are, lr and momentum included "
-      "(docs/learning.md); nesterov if lr or momentum is set. Use nesterov with a dense codec, sgd "
+      "inner optimizer, and how many regions and rounds there are, lr, momentum and mean included "
+      "(docs/learning.md); nesterov if one of them is set. Use nesterov with a dense codec, sgd "
       "with a sparse one, and delayed_nesterov where rounds list few of the regions "
       "(docs/rounds.md).")));
   keys.push_back(of_run(C::number(
@@ -113,6 +113,17 @@ void add_outer_keys(std::vector<Key<Config>>& keys) {
       "outer.delay", "rounds", [](auto& c) -> auto& { return c.outer.delay; }, 1, 1024,
       "Rounds that delayed_nesterov sums up for one step of its momentum; each round alone moves "
       "the shared weights by its part. About the number of regions.")));
+}
+
+void add_outer_mean(std::vector<Key<Config>>& keys) {
+  using Mean = diloco::OuterOptions::Mean;
+  keys.push_back(of_run(C::choice<Mean>(
+      "outer.mean", [](auto& c) -> auto& { return c.outer.mean; },
+      {{"all", Mean::all}, {"senders", Mean::senders}},
+      "Whose mean an element of the averaged pseudo-gradient is. all: of all contributions that "
+      "the "
+      "round lists, where what a sparse codec leaves out counts as zero. senders: of those that "
+      "hold the element (docs/rounds.md, \"Weights\"); the same with dense codecs.")));
 }
 
 void add_codec_keys(std::vector<Key<Config>>& keys) {
@@ -223,6 +234,7 @@ const std::vector<Key<Config>>& config_keys() {
     add_data_keys(all);
     add_inner_keys(all);
     add_outer_keys(all);
+    add_outer_mean(all);
     add_codec_keys(all);
     add_train_keys(all);
     add_sync_keys(all);

@@ -11,11 +11,18 @@ namespace causeway::run {
 namespace {
 
 using Kind = diloco::OuterOptions::Kind;
+using Mean = diloco::OuterOptions::Mean;
 
 constexpr double kMomenta[] = {0.6, 0.8, 0.9};
 constexpr double kLagMax = 0.05;                        // of momentum, share of the run's rounds
 constexpr double kAdamWReach = 2.5, kMuonReach = 1.25;  // lr / (1 - momentum), of sqrt(R)
+constexpr float kSendersRate = 1.2F;                    // lr of a sparse codec's mean over senders
 constexpr double kRuinousReach = 3;                     // of a sparse codec, likewise
+
+bool muon(const Config& config) {
+  return config.built_in_trainer() &&
+         config.inner.optimizer == intra::InnerOptions::Optimizer::muon;
+}
 
 bool sparse(const Config& config) {
   return compression::make_codec(config.codec.matrix)->is_sparse();
@@ -45,12 +52,11 @@ diloco::OuterOptions suitable_outer(const Config& config) {
   diloco::OuterOptions chosen{.momentum = 0, .delay = config.outer.delay};
   if (sparse(config)) {
     chosen.kind = Kind::sgd;
-    chosen.lr = two_decimals(square_root_of_regions(config));
+    chosen.mean = muon(config) ? Mean::all : Mean::senders;
+    chosen.lr = muon(config) ? two_decimals(square_root_of_regions(config)) : kSendersRate;
     return chosen;
   }
-  const bool muon =
-      config.built_in_trainer() && config.inner.optimizer == intra::InnerOptions::Optimizer::muon;
-  const double reach = (muon ? kMuonReach : kAdamWReach) * square_root_of_regions(config);
+  const double reach = (muon(config) ? kMuonReach : kAdamWReach) * square_root_of_regions(config);
   const double momentum = momentum_for(reach, double(config.train.steps) / config.train.k);
   chosen.momentum = two_decimals(momentum);
   chosen.lr = two_decimals(std::min(1.0, reach * (1 - momentum)));

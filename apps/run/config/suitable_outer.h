@@ -11,9 +11,9 @@ namespace causeway::run {
 // For this inner optimizer, codec, number of regions and of rounds. Everything but `outer` of the
 // configuration is filled in.
 //
-//   sparse codec   SGD with lr sqrt(R): momentum would carry what a round sent of few values on
-//   into
-//                  rounds that send others.
+//   sparse codec   SGD, as momentum would carry what a round sent of few values on into rounds that
+//                  send others. With AdamW the mean over those that sent a value, and lr 1.2; with
+//                  Muon the mean over all, and lr sqrt(R).
 //   dense codec    Nesterov. It moves the weights lr / (1 - momentum) times as far as the regions
 //                  agreed on, in the end: 2.5 sqrt(R) times with AdamW, whose steps are scaled by
 //                  noise that the mean of R regions has less of, and 1.25 sqrt(R) times with Muon.

@@ -198,6 +198,14 @@ std::optional<std::size_t> DeviceSpans::take_delta(Flat base, float beta, Segmen
   return static_cast<std::size_t>(after - layout().segments().begin()) - 1;
 }
 
+void DeviceSpans::scale(std::span<const float> factors, std::size_t index) {
+  for (const Run& run : runs({&index, 1})) {
+    std::vector<float> values = fetch(Flat::scratch, run);
+    for (std::size_t i = 0; i < values.size(); ++i) values[i] *= factors[i];
+    store(values, Flat::scratch, run);
+  }
+}
+
 void DeviceSpans::outer_step(const diloco::OuterOptions& options, std::uint64_t turn,
                              Segments segments) {
   using Kind = diloco::OuterOptions::Kind;

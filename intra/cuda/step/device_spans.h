@@ -48,6 +48,8 @@ class DeviceSpans final : public OuterSpans {
                                            const compression::EncodeKey& key, Segments segments,
                                            std::vector<std::byte>& out) override;
   void add(const intra::Decoder& payload, float weight, Flat which, Segments segments) override;
+  // On the host, as only codecs that drop elements need it.
+  void scale(std::span<const float> factors, std::size_t index) override;
   void outer_step(const diloco::OuterOptions& options, std::uint64_t turn,
                   Segments segments) override;
   void mix(float alpha, Segments segments) override;

@@ -12,6 +12,7 @@ namespace {
 using ::testing::HasSubstr;
 using ::testing::Not;
 using Kind = diloco::OuterOptions::Kind;
+using Mean = diloco::OuterOptions::Mean;
 
 Config load(std::vector<std::string> overrides) {
   overrides.emplace_back("train.steps=2100");
@@ -44,7 +45,16 @@ TEST(SuitableOuter, IsWhatMeasuredBest) {
   four.inner.optimizer = intra::InnerOptions::Optimizer::muon;
   take_suitable_outer(four);
   expect_outer(four, Kind::nesterov, 1.0F, 0.6F);
-  expect_outer(load({kSparse}), Kind::sgd, 1.41F, 0);
+}
+
+TEST(SuitableOuter, OfSparseCodecsGoesByTheInnerOptimizer) {
+  const Config adamw = load({kSparse}), muon = load({kSparse, "inner.optimizer=muon"});
+  expect_outer(adamw, Kind::sgd, 1.2F, 0);
+  EXPECT_EQ(adamw.outer.mean, Mean::senders);
+  expect_outer(muon, Kind::sgd, 1.41F, 0);
+  EXPECT_EQ(muon.outer.mean, Mean::all);
+  EXPECT_EQ(load({kSparse, "outer.optimizer=sgd"}).outer.mean, Mean::all) << "as it always was";
+  EXPECT_THAT(to_toml(adamw), HasSubstr("mean = \"senders\"\n"));
 }
 
 TEST(SuitableOuter, HasLittleMomentumInAShortRun) {
@@ -64,6 +74,11 @@ TEST(SuitableOuter, IsOfWhatWasLeftOut) {
         load({"outer.optimizer=auto", "outer.momentum=0.5"});
       },
       testing::ThrowsMessage<ConfigError>(HasSubstr("outer.momentum must be left out")));
+  EXPECT_THAT(
+      [] {
+        load({"outer.optimizer=auto", "outer.mean=senders"});
+      },
+      testing::ThrowsMessage<ConfigError>(HasSubstr("outer.mean must be left out")));
 }
 
 TEST(SuitableOuter, IsWrittenOut) {
@@ -75,7 +90,7 @@ TEST(SuitableOuter, IsWrittenOut) {
 
 TEST(SuitableOuter, WarnsOfMomentumWithASparseCodec) {
   const Config ruinous = load({kSparse, "codec.feedback=true", "outer.optimizer=nesterov"});
-  EXPECT_THAT(outer_concern(ruinous), HasSubstr("chooses sgd with lr 1.41"));
+  EXPECT_THAT(outer_concern(ruinous), HasSubstr("chooses sgd with lr 1.20"));
   EXPECT_EQ(outer_concern(load({kSparse, "codec.feedback=true"})), "");
   EXPECT_EQ(outer_concern(load({kDense, "outer.optimizer=nesterov"})), "");
 }

@@ -56,6 +56,21 @@ TEST_P(EveryCodec, DecodesToWhatTheEncoderSaid) {
   }
 }
 
+TEST_P(EveryCodec, AddsWeightToTheElementsThatItHolds) {
+  const Encoded result = encode(*codec_, draw(student_at, 5 * kChunk), kKey);
+  Floats weights(result.decoded.size(), 3.0F);
+  codec_->add_weight(result.bytes, 0.5F, weights);
+  for (std::size_t i = 0; i < weights.size(); ++i) {
+    if (codec_->is_sparse()) {
+      ASSERT_TRUE(weights[i] == 3.5F || (weights[i] == 3.0F && result.decoded[i] == 0)) << i;
+    } else {
+      ASSERT_EQ(weights[i], 3.5F) << i;
+    }
+  }
+  weights.resize(weights.size() + kChunk);
+  EXPECT_THROW(codec_->add_weight(result.bytes, 0.5F, weights), std::system_error);
+}
+
 TEST_P(EveryCodec, IsOfTheSizeItSays) {
   for (const std::size_t chunks : {1U, 2U, 5U}) {
     const Encoded result = encode(*codec_, draw(student_at, chunks * kChunk), kKey);

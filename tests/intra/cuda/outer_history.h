@@ -30,6 +30,7 @@ struct HistoryCase {
 
 inline std::vector<HistoryCase> history_cases() {
   using Kind = diloco::OuterOptions::Kind;
+  using Mean = diloco::OuterOptions::Mean;
   using Variant = diloco::OverlapOptions::Variant;
   const std::string int8 = "dense:int8,block=128";
   CodecOptions both_int8 = codec(int8), stepping_up = codec(kSparse), mixed = codec(int8);
@@ -44,6 +45,18 @@ inline std::vector<HistoryCase> history_cases() {
       {.name = "topk", .codec = codec(kSparse)},
       {.name = "dense_on_the_host", .codec = codec(kExact), .outer = {Kind::sgd, 0.7F}},
       {.name = "mixed", .codec = mixed, .outer = {Kind::delayed_nesterov, 0.6F, 0.9F, 2}},
+      {.name = "by_senders",
+       .codec = mixed,
+       .outer = {.kind = Kind::sgd, .lr = 1.0F, .mean = Mean::senders}},
+      {.name = "by_senders_eager",
+       .codec = codec(kSparse),
+       .outer = {.kind = Kind::sgd, .lr = 1.0F, .mean = Mean::senders},
+       .overlap = {.variant = Variant::eager}},
+      {.name = "by_senders_offloaded",
+       .codec = codec(kSparse),
+       .outer = {.kind = Kind::sgd, .lr = 1.0F, .mean = Mean::senders},
+       .world = 2,
+       .offload = true},
       {.name = "stepping_up", .codec = stepping_up},
       {.name = "streaming", .codec = codec(kSparse), .overlap = streaming},
       {.name = "delayed", .codec = both_int8, .overlap = {.variant = Variant::delayed}},

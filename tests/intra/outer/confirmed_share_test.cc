@@ -18,7 +18,8 @@ Bytes moved(std::uint64_t seed, float scale = 1, const std::string& spec = kExac
 }
 
 std::optional<float> share_of(const std::string& region,
-                              const std::vector<std::pair<std::string, Bytes>>& listed) {
+                              const std::vector<std::pair<std::string, Bytes>>& listed,
+                              diloco::OuterOptions::Mean mean = {}) {
   diloco::CommitRecord record;
   Views payloads;
   for (const auto& [name, payload] : listed) {
@@ -28,7 +29,7 @@ std::optional<float> share_of(const std::string& region,
   }
   std::vector<std::size_t> segments(layout().segments().size());
   std::iota(segments.begin(), segments.end(), std::size_t{0});
-  return confirmed_share(record, payloads, region, layout(), segments);
+  return confirmed_share(record, payloads, region, layout(), segments, mean);
 }
 
 TEST(ConfirmedShare, IsAllWhereTheOthersLearnedTheSame) {
@@ -52,6 +53,14 @@ TEST(ConfirmedShare, StaysWithinZeroAndOne) {
 
 TEST(ConfirmedShare, IsOfWhatWasSentNotOfWhatWasLearned) {
   EXPECT_EQ(share_of("us", {{"eu", moved(1, 1, kSparse)}, {"us", moved(1, 1, kSparse)}}), 1.0F);
+}
+
+TEST(ConfirmedShare, IsAllWhereNobodyElseSentAnElement) {
+  const std::vector<std::pair<std::string, Bytes>> listed{{"eu", moved(2, 1, kSparse)},
+                                                          {"us", moved(1, 1, kSparse)}};
+  const float of_all = share_of("us", listed).value();
+  EXPECT_LT(of_all, 0.6F);
+  EXPECT_GT(share_of("us", listed, diloco::OuterOptions::Mean::senders).value(), 0.8F);
 }
 
 TEST(ConfirmedShare, SaysNothingOfARegionThatIsNotListedOrAloneOrDidNotMove) {
