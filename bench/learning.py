@@ -38,7 +38,7 @@ CODECS = {
     "2bit": codec("dense:2bit"),
     "1bit": codec("dense:1bit,block=128"),
     "top106": codec("topk:k=106,chunk=4096,value=2bit,index=rice", vector="dense:1bit", decay=1.0),
-    "top128": codec("topk:k=128,chunk=4096,value=2bit,index=rice", decay=1.0),
+    "top128": codec("topk:k=128,chunk=4096,value=2bit,index=rice"),
     "top256": codec("topk:k=256,chunk=4096,value=2bit,index=rice", decay=1.0),
     "top512": codec("topk:k=512,chunk=4096,value=2bit,index=rice", decay=1.0),
 }
@@ -47,6 +47,8 @@ CODECS = {
 def outer(step):
     if step == "auto":
         return ["outer.optimizer='auto'"]
+    if step[0] == "senders":
+        return ["outer.optimizer='sgd'", f"outer.lr={step[1]}", "outer.mean='senders'"]
     if len(step) == 1:
         return ["outer.optimizer='sgd'", f"outer.lr={step[0]}"]
     return ["outer.optimizer='nesterov'", f"outer.lr={step[0]}", f"outer.momentum={step[1]}"]
@@ -97,6 +99,10 @@ GRIDS = {
     "rare": [run("muon", 4, k, c, "auto") for k, c in itertools.product([210, 300], ["int8", "2bit"])],
     "sparse-muon": [run("muon", 4, 30, c, step) for c, step in itertools.product(["top128", "top512"], [(1.0,), (1.5,), (2.0,)])],
     "sparse": [run(inner, 4, 30, "top128", "auto") for inner in INNER],
+    # Whose mean a value is, and how much of what was left over is kept.
+    "senders": [run(inner, 4, 30, "top128", step, more=[f"codec.feedback_decay={decay}"])
+                for inner in INNER for step, decay in itertools.product([(2.0,), ("senders", 1.0)], [0.95, 1.0])]
+    + [run(inner, 4, 30, "top128", ("senders", lr), more=["codec.feedback_decay=0.95"]) for inner in INNER for lr in [0.7, 1.4]],
     "equal-bytes": [run(inner, 4, k, c, "auto") for inner in INNER for k, c in [(150, "2bit"), (84, "1bit"), (70, "2bit")]],
     "eager": [run(inner, 4, 30, "int8", "auto", more=["sync.variant='eager'"]) for inner in INNER],
     # Its outer step by hand: contributions that come a round late bear less of it.
@@ -116,6 +122,7 @@ GRIDS = {
        as_one("adamw", 32, config="configs/large.toml", more=LARGE["muon"])],
     # The quickstart's model, text and tokens: as it is, and with Muon and larger batches in fewer steps.
     "quickstart": [
+        quickstart("adamw", 25, "top106", ("senders", 1.3), ["codec.feedback_decay=0.95"]),
         quickstart("adamw", 25, "top106", (1.7,)),
         quickstart("muon", 6, "top106", (1.7,), MUON_QUICKSTART),
         *[run("muon", 3, k, c, "auto", config="configs/muon.toml") for k, c in [(30, "2bit"), (60, "2bit"), (60, "1bit")]],

@@ -83,8 +83,7 @@ def choice_of(row):
 
 
 def settings_of(one, steps, data):
-    sparse = one["codec"].startswith("topk")
-    settings = learning.INNER[one["inner"]] + learning.codec(one["codec"], feedback=one["codec"] != OWN["codec"], decay=1.0 if sparse else None)
+    settings = learning.INNER[one["inner"]] + learning.codec(one["codec"], feedback=one["codec"] != OWN["codec"])
     settings += [f"run.seed={SEED}", f"train.k={one['k']}", f"train.steps={steps}", f"sync.variant='{one['variant']}'", f"data.files=['{data}']"]
     return settings
 
