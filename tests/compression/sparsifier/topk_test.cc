@@ -1,4 +1,4 @@
-#include "compression/sparsifier/select.h"
+#include "compression/sparsifier/topk.h"
 
 #include <gtest/gtest.h>
 
@@ -17,7 +17,7 @@ using Indices = std::vector<std::uint16_t>;
 
 Indices selected(const Floats& chunk, std::size_t k) {
   Indices indices(k);
-  select_largest(ChunkView(chunk), indices);
+  select_topk(ChunkView(chunk), indices);
   return indices;
 }
 

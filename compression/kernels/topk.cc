@@ -4,7 +4,7 @@
 //   2. collect the elements that reach it, in index order: for k = 64 some 90;
 //   3. bisect among those to the exact set.
 #undef HWY_TARGET_INCLUDE
-#define HWY_TARGET_INCLUDE "compression/kernels/select.cc"
+#define HWY_TARGET_INCLUDE "compression/kernels/topk.cc"
 #include "hwy/foreach_target.h"
 //
 #include <algorithm>
@@ -13,7 +13,7 @@
 #include <cassert>
 
 #include "compression/kernels/vector-inl.h"
-#include "compression/sparsifier/select.h"
+#include "compression/sparsifier/topk.h"
 #include "hwy/highway.h"
 
 HWY_BEFORE_NAMESPACE();
@@ -140,7 +140,7 @@ HWY_INLINE void keep(const Indices& candidates, const Keys& keys, Cut cut, Indic
 
 }  // namespace
 
-void select_largest(ChunkView chunk, std::span<std::uint16_t> indices) {
+void select_topk(ChunkView chunk, std::span<std::uint16_t> indices) {
   assert(!indices.empty() && indices.size() <= kChunk);
   const auto k = static_cast<std::uint32_t>(indices.size());
   const std::size_t groups =
@@ -165,10 +165,10 @@ HWY_AFTER_NAMESPACE();
 #if HWY_ONCE
 namespace causeway::compression {
 
-HWY_EXPORT(select_largest);
+HWY_EXPORT(select_topk);
 
-void select_largest(ChunkView chunk, std::span<std::uint16_t> indices) {
-  HWY_DYNAMIC_DISPATCH(select_largest)(chunk, indices);
+void select_topk(ChunkView chunk, std::span<std::uint16_t> indices) {
+  HWY_DYNAMIC_DISPATCH(select_topk)(chunk, indices);
 }
 
 }  // namespace causeway::compression

@@ -56,6 +56,6 @@ constexpr Cut cut_at(std::uint32_t low, std::uint32_t high, std::uint32_t k,
 }
 
 // The indices.size() (1 to kChunk) largest magnitudes of a finite chunk, ascending.
-void select_largest(ChunkView chunk, std::span<std::uint16_t> indices);
+void select_topk(ChunkView chunk, std::span<std::uint16_t> indices);
 
 }  // namespace causeway::compression
