@@ -1,6 +1,6 @@
 // The real cuDNN, without a GPU: its description of a device is filled in for an H200, its driver
 // is the toolkit's stub. It checks every graph and looks for kernels; it could not load one.
-#include "intra/cuda/device/attention_graph.h"
+#include "intra/cuda/device/cudnn_attention.h"
 
 #include <dlfcn.h>
 
