@@ -1,4 +1,4 @@
-#include "diloco/log/records.h"
+#include "diloco/log/withdraw.h"
 
 #include <gtest/gtest.h>
 
