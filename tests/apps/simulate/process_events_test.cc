@@ -1,4 +1,4 @@
-#include "apps/run/region/supervisor.h"
+#include "apps/run/simulate/process_events.h"
 
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-#include "apps/run/region/supervisor.h"
+#include "apps/run/simulate/supervisor.h"
 
 #include <algorithm>
 #include <csignal>
@@ -10,25 +10,7 @@
 #include <asio/redirect_error.hpp>
 #include <asio/use_awaitable.hpp>
 
-#include "wan-sim/scenario/scenario.h"
-
 namespace causeway::run {
-
-std::optional<std::chrono::milliseconds> RestartPolicy::on_death(std::uint64_t progress) {
-  constexpr std::uint32_t kDeathsMax = 10;
-  if (progress > last_progress_) deaths_ = 0;
-  last_progress_ = std::max(progress, last_progress_);
-  if (deaths_ == kDeathsMax) return std::nullopt;
-  return std::min<std::chrono::milliseconds>(first_pause_ * (1U << deaths_++),
-                                             std::chrono::seconds(30));
-}
-
-Ending ending_of_ours(const ExitStatus& status) {
-  if (status.ok()) return {};
-  const bool final = status.signal == 0 && status.code >= 2 && status.code <= 4;
-  return {final ? Ending::Kind::final : Ending::Kind::crashed, status.code};
-}
-
 namespace {
 
 std::string name_of(const Supervised& task) {
@@ -234,63 +216,6 @@ void Supervisor::restart(const Chosen& chosen) {
     child.pause.cancel();
   }
   send_signal(chosen, SIGKILL);
-}
-
-namespace {
-
-using wan_sim::ProcessRole;
-using wan_sim::ProcessVerb;
-
-// What its labels begin with; those of workers without a rank end in a space.
-std::string beginning(const std::string& name, const wan_sim::ProcessTarget& target) {
-  const std::string region = name + " ";
-  switch (target.role) {
-    case ProcessRole::any:
-      return region;
-    case ProcessRole::coordinator:
-      return region + "coordinator";
-    case ProcessRole::worker:
-      return region + "worker " + (target.rank ? std::to_string(*target.rank) : "");
-  }
-  return region;
-}
-
-bool names(const std::string& region, const wan_sim::ProcessTarget& target,
-           const std::string& label) {
-  const std::string wanted = beginning(region, target);
-  return wanted.back() == ' ' ? label.starts_with(wanted) : label == wanted;
-}
-
-}  // namespace
-
-bool concerns(const wan_sim::ProcessAction& action, const std::string& label) {
-  return names(action.region, action.target, label) &&
-         std::ranges::none_of(action.spared, [&](const wan_sim::ProcessTarget& spared) {
-           return names(action.region, spared, label);
-         });
-}
-
-void carry_out(const wan_sim::ProcessAction& action, Supervisor& supervisor) {
-  const auto chosen = [&action](const Supervised& process) {
-    return concerns(action, process.label);
-  };
-  switch (action.verb) {
-    case ProcessVerb::kill:
-      return supervisor.hold_down(chosen);
-    case ProcessVerb::restart:
-      return supervisor.restart(chosen);
-    case ProcessVerb::pause:
-      return supervisor.send_signal(chosen, SIGSTOP);
-    case ProcessVerb::resume:
-      return supervisor.send_signal(chosen, SIGCONT);
-  }
-}
-
-std::string to_string(const wan_sim::ProcessAction& action) {
-  std::string text(wan_sim::kProcessVerbs[static_cast<std::size_t>(action.verb)]);
-  text += " " + beginning(action.region, action.target);
-  if (text.back() == ' ') text.pop_back();
-  return text;
 }
 
 }  // namespace causeway::run

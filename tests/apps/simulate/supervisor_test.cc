@@ -1,4 +1,4 @@
-#include "apps/run/region/supervisor.h"
+#include "apps/run/simulate/supervisor.h"
 
 #include <csignal>
 #include <fstream>

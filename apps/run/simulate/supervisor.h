@@ -17,46 +17,10 @@
 #include <asio/steady_timer.hpp>
 
 #include "apps/run/region/process.h"
+#include "apps/run/simulate/restart_policy.h"
 #include "intra/base/host_memory.h"
 
-namespace causeway::wan_sim {
-struct ProcessAction;
-}
-
 namespace causeway::run {
-
-// How long to wait before the next start: 500 ms, doubling up to 30 s with every death in a row.
-// Progress in between starts over; the eleventh death without any is the last.
-class RestartPolicy {
- public:
-  explicit RestartPolicy(std::chrono::milliseconds first_pause = kFirstPause)
-      : first_pause_(first_pause) {}
-  static constexpr std::chrono::milliseconds kFirstPause{500};
-
-  // `progress` never falls while the process gets on. Nothing: it died too often without getting
-  // on.
-  std::optional<std::chrono::milliseconds> on_death(std::uint64_t progress);
-
- private:
-  std::chrono::milliseconds first_pause_;
-  std::uint32_t deaths_ = 0;
-  std::uint64_t last_progress_ = 0;
-};
-
-// What it means that a process ended.
-struct Ending {
-  enum class Kind : std::uint8_t {
-    done,
-    crashed,  // it is started again
-    final,    // the run cannot go on
-  };
-  Kind kind = Kind::done;
-  int exit_code = 0;      // of the run, if final
-  std::string note = {};  // follows "ended with exit code 3"
-  bool mendable = false;  // if final: the saved state is good, and the run may go on with it
-};
-// Of our own programs: exit codes 2 to 4 say that starting it again will not help.
-Ending ending_of_ours(const ExitStatus& status);
 
 struct Supervised {
   std::string label;                        // "us-east worker 0"
@@ -140,15 +104,5 @@ class Supervisor {
   std::uint32_t restarts_ = 0;
   std::uint64_t memory_kills_ = 0;  // before, and of processes of ours
 };
-
-// What a scenario's timeline does to the processes of a simulation.
-
-// `label` as region_processes.h gives them: "us-east worker 0".
-bool concerns(const wan_sim::ProcessAction& action, const std::string& label);
-
-void carry_out(const wan_sim::ProcessAction& action, Supervisor& supervisor);
-
-// "kill eu-west coordinator"
-std::string to_string(const wan_sim::ProcessAction& action);
 
 }  // namespace causeway::run
