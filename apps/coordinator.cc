@@ -26,6 +26,7 @@
 #include "apps/run/config/prices.h"
 #include "apps/run/config/suitable_outer.h"
 #include "apps/run/doctor/doctor.h"
+#include "apps/run/region/choose_start.h"
 #include "apps/run/region/own_process.h"
 #include "apps/run/region/region_files.h"
 #include "apps/run/region/run_directory.h"
@@ -34,7 +35,6 @@
 #include "apps/run/verify/named_snapshot.h"
 #include "apps/run/watch/begin_log.h"
 #include "apps/run/watch/checkpoint_hook.h"
-#include "apps/run/watch/fitting_start.h"
 #include "apps/run/watch/region_watch.h"
 #include "diloco/coordinator/coordinator.h"
 #include "diloco/files/file_io.h"
@@ -194,7 +194,7 @@ int run_coordinator(const CoordinatorFlags& flags) {
   run::wait_for(start_needs(options, flags.metrics), std::chrono::seconds(flags.start_wait_s));
   if (flags.automatic) {
     options.start =
-        run::fitting_start(config, flags.region, options.directory,
+        run::choose_start(config, flags.region, options.directory,
                            run::peer_addresses(config, flags), options.mesh.credentials);
   }
   if (options.start == diloco::Start::fork) options.fork = fork_of(config, flags);

@@ -11,7 +11,7 @@
 
 #include "diloco/maths/digest.h"
 #include "diloco/maths/train.h"
-#include "inter/frame/blob.h"
+#include "inter/frame/blob_chunks.h"
 
 namespace causeway::diloco {
 

@@ -1,4 +1,4 @@
-#include "apps/run/watch/fitting_start.h"
+#include "apps/run/region/choose_start.h"
 
 #include <chrono>
 #include <system_error>
@@ -25,7 +25,7 @@ std::string run_of(const inter::Endpoint& address, const inter::Credentials& cre
 
 }  // namespace
 
-diloco::Start fitting_start(const Config& config, const std::string& region,
+diloco::Start choose_start(const Config& config, const std::string& region,
                             const std::filesystem::path& directory,
                             const std::map<std::string, inter::Endpoint>& others,
                             const inter::Credentials& credentials) {

@@ -1,4 +1,4 @@
-#include "inter/frame/blob.h"
+#include "inter/frame/blob_chunks.h"
 
 #include <algorithm>
 #include <array>
