@@ -48,7 +48,6 @@ REASONS = {
     "tests/fuzz/frame_fuzz.cc:decode": "one case for each frame",
     "inter/mesh/session.cc:on_control": "one case for each frame",
     "apps/main.cc:main": "one line for each subcommand, and one catch for each exit code",
-    "diloco/coordinator/coordinator_status.cc:add_round": "one key a line",
     "tests/compression/codecs/specs.h:kSpecs": "a table",
     "apps/certs.cc:add_certs": "flags, each with its sentence",
     "tests/diloco/cluster/cluster_handling.cc:execute": "one case for each action",

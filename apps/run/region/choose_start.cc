@@ -26,9 +26,9 @@ std::string run_of(const inter::Endpoint& address, const inter::Credentials& cre
 }  // namespace
 
 diloco::Start choose_start(const Config& config, const std::string& region,
-                            const std::filesystem::path& directory,
-                            const std::map<std::string, inter::Endpoint>& others,
-                            const inter::Credentials& credentials) {
+                           const std::filesystem::path& directory,
+                           const std::map<std::string, inter::Endpoint>& others,
+                           const inter::Credentials& credentials) {
   if (std::filesystem::exists(directory / "ledger" / "run")) return diloco::Start::resume;
   if (region != config.sync.founder) return diloco::Start::join;
   for (const auto& [name, address] : others) {

@@ -16,8 +16,8 @@ namespace causeway::run {
 // `others`, by name where they listen, is in already: it may have lost its disk. Asks each of them
 // for at most three seconds.
 diloco::Start choose_start(const Config& config, const std::string& region,
-                            const std::filesystem::path& directory,
-                            const std::map<std::string, inter::Endpoint>& others,
-                            const inter::Credentials& credentials);
+                           const std::filesystem::path& directory,
+                           const std::map<std::string, inter::Endpoint>& others,
+                           const inter::Credentials& credentials);
 
 }  // namespace causeway::run
