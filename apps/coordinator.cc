@@ -193,9 +193,8 @@ int run_coordinator(const CoordinatorFlags& flags) {
   diloco::CoordinatorOptions options = coordinator_options(config, flags);
   run::wait_for(start_needs(options, flags.metrics), std::chrono::seconds(flags.start_wait_s));
   if (flags.automatic) {
-    options.start =
-        run::choose_start(config, flags.region, options.directory,
-                           run::peer_addresses(config, flags), options.mesh.credentials);
+    options.start = run::choose_start(config, flags.region, options.directory,
+                                      run::peer_addresses(config, flags), options.mesh.credentials);
   }
   if (options.start == diloco::Start::fork) options.fork = fork_of(config, flags);
   const bool begins = options.start == diloco::Start::found || options.start == diloco::Start::join;

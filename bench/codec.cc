@@ -184,7 +184,7 @@ double Bench::add_indices(const std::string& format, std::size_t k) {
   };
   for (std::size_t i = 0; i < sizes->size(); ++i) {
     select_topk(ChunkView(arrays.delta.data() + i * kChunk, kChunk),
-                   std::span(*positions).subspan(i * k, k));
+                std::span(*positions).subspan(i * k, k));
   }
   encode();
   cases.add(format + " encode", [=](std::size_t) { encode(); });

@@ -24,7 +24,7 @@
 #include "apps/run/config/suitable_outer.h"
 #include "apps/run/page/format.h"
 #include "apps/run/simulate/memory.h"
-#include "apps/run/simulate/process_events.h"
+#include "apps/run/simulate/process_action.h"
 #include "apps/run/simulate/region_processes.h"
 #include "apps/run/simulate/report.h"
 #include "apps/run/simulate/summary.h"

@@ -1,4 +1,4 @@
-#include "apps/run/simulate/process_events.h"
+#include "apps/run/simulate/process_action.h"
 
 #include <gtest/gtest.h>
 
@@ -11,7 +11,7 @@ using wan_sim::ProcessAction;
 using wan_sim::ProcessRole;
 using wan_sim::ProcessVerb;
 
-TEST(ProcessEvents, ConcernTheProcessesThatTheyName) {
+TEST(ProcessAction, ConcernTheProcessesThatTheyName) {
   const ProcessAction region{ProcessVerb::kill, "eu", ProcessRole::any, {}};
   EXPECT_TRUE(concerns(region, "eu coordinator"));
   EXPECT_TRUE(concerns(region, "eu worker 1"));
@@ -27,7 +27,7 @@ TEST(ProcessEvents, ConcernTheProcessesThatTheyName) {
   EXPECT_FALSE(concerns(one, "eu worker 11"));
 }
 
-TEST(ProcessEvents, SayWhatIsDoneToWhom) {
+TEST(ProcessAction, SayWhatIsDoneToWhom) {
   EXPECT_EQ(to_string({ProcessVerb::restart, "eu", ProcessRole::worker, 1}), "restart eu worker 1");
   EXPECT_EQ(to_string({ProcessVerb::pause, "eu", ProcessRole::any, {}}), "pause eu");
 }

@@ -1,4 +1,4 @@
-#include "apps/run/simulate/process_events.h"
+#include "apps/run/simulate/process_action.h"
 
 #include <algorithm>
 #include <csignal>
