@@ -10,6 +10,7 @@
 #include <utility>
 #include <vector>
 
+#include "apps/run/region/region_files.h"
 #include "inter/route/topology.h"
 #include "wan-sim/scenario/scenario.h"
 

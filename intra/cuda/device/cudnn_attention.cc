@@ -10,8 +10,8 @@
 #include <tuple>
 #include <vector>
 
+#include "intra/cuda/device/cuda_backend.h"
 #include "intra/cuda/device/device.h"
-#include "intra/cuda/device/fused_attention.h"
 
 namespace cudnn_frontend {
 void* cudnn_dlhandle = nullptr;  // declared by the frontend, for its user to define

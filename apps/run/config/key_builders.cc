@@ -1,10 +1,11 @@
+#include "apps/run/config/key_builders.h"
+
 #include <algorithm>
 #include <array>
 #include <charconv>
 #include <stdexcept>
 
 #include "apps/run/config/config_schema.h"
-#include "apps/run/config/key_builders.h"
 #include "inter/base/text.h"
 
 namespace causeway::run {

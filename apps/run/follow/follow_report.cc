@@ -1,4 +1,4 @@
-#include "apps/run/follow/follow_pages.h"
+#include "apps/run/follow/follow_report.h"
 
 #include <string>
 #include <utility>
