@@ -1,4 +1,4 @@
-#include "diloco/follow/followed_ledger.h"
+#include "diloco/follow/growing_ledger.h"
 
 #include <fcntl.h>
 
@@ -30,7 +30,7 @@ auto unless_damaged(const Read& read) -> decltype(read()) {
 
 }  // namespace
 
-void FollowedLedger::look() {
+void GrowingLedger::look() {
   std::error_code missing;
   const std::uintmax_t size = fs::file_size(records_file(directory_), missing);
   if (missing || size <= end_) return;
@@ -47,11 +47,11 @@ void FollowedLedger::look() {
   size_ = heads_.empty() ? 0 : std::min<std::uint64_t>(size_, heads_.front().entries);
 }
 
-bool FollowedLedger::finished() const {
+bool GrowingLedger::finished() const {
   return fs::exists(directory_ / "ledger" / "finished");
 }
 
-std::uint64_t FollowedLedger::last_told(std::uint64_t first, std::uint32_t most) const {
+std::uint64_t GrowingLedger::last_told(std::uint64_t first, std::uint32_t most) const {
   std::uint64_t last = first;
   const auto fits = [&](std::uint64_t next) {
     return next < size_ && offsets_[next] - offsets_[first] < kAnswerBytes &&
@@ -61,7 +61,7 @@ std::uint64_t FollowedLedger::last_told(std::uint64_t first, std::uint32_t most)
   return last;
 }
 
-FollowerAnswer FollowedLedger::answer(std::uint64_t first, std::uint32_t most) const {
+FollowerAnswer GrowingLedger::answer(std::uint64_t first, std::uint32_t most) const {
   const fs::path ledger = directory_ / "ledger";
   FollowerAnswer answer{
       .run_id = unless_damaged([&] { return read_run_id(ledger); }),
@@ -89,7 +89,7 @@ FollowerAnswer FollowedLedger::answer(std::uint64_t first, std::uint32_t most) c
   return answer;
 }
 
-std::string FollowedLedger::read(std::size_t begin, std::size_t end) const {
+std::string GrowingLedger::read(std::size_t begin, std::size_t end) const {
   std::string bytes(end - begin, '\0');
   const inter::File file(records_file(directory_), O_RDONLY | O_CLOEXEC);
   bytes.resize(file.read_at(begin, std::as_writable_bytes(std::span(bytes))));

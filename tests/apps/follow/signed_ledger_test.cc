@@ -1,5 +1,5 @@
 // Which records a follower takes for the run's: those that most regions have signed.
-#include "apps/run/follow/followed_run.h"
+#include "apps/run/follow/signed_ledger.h"
 
 #include <functional>
 #include <map>
@@ -43,9 +43,9 @@ LogEntry round(Round number, std::uint32_t next_k = 4) {
   return {.term = 1, .body = record};
 }
 
-class FollowedRunTest : public ::testing::Test {
+class SignedLedgerTest : public ::testing::Test {
  protected:
-  FollowedRunTest() {
+  SignedLedgerTest() {
     inter::add_follower(pki_.path(), "reader");
     context_ = inter::make_tls_context(pki_.credentials("reader"), inter::TlsRole::client);
     run_.emplace(directory_.path(), std::vector<std::string>{"a", "b", "c"}, 2);
@@ -77,7 +77,7 @@ class FollowedRunTest : public ::testing::Test {
     run_->add(told, answer);
     return told;
   }
-  FollowedRun::Signatures signers(const ToldEntries& told, const FollowerAnswer& answer) const {
+  SignedLedger::Signatures signers(const ToldEntries& told, const FollowerAnswer& answer) const {
     return run_->signers(told, answer, context_);
   }
   std::string failure(const std::function<void()>& act) const {
@@ -92,14 +92,14 @@ class FollowedRunTest : public ::testing::Test {
   test::TestPki pki_{{"a", "b", "c", "stranger"}};
   test::TemporaryDirectory directory_{test::in_memory()};
   inter::TlsContext context_;
-  std::optional<FollowedRun> run_;
+  std::optional<SignedLedger> run_;
   const std::vector<LogEntry> history_{members(), round(0), round(1)};
 };
 
-TEST_F(FollowedRunTest, TakesWhatMostRegionsSigned) {
+TEST_F(SignedLedgerTest, TakesWhatMostRegionsSigned) {
   const FollowerAnswer of_a = answer("a", history_, 0);
   const ToldEntries told = this->told(of_a);
-  FollowedRun::Signatures signatures = signers(told, of_a);
+  SignedLedger::Signatures signatures = signers(told, of_a);
   EXPECT_FALSE(run_->enough(signatures)) << "one region's word is no run";
   signatures.merge(signers(told, answer("b", history_, 2)));
   ASSERT_TRUE(run_->enough(signatures));
@@ -111,7 +111,7 @@ TEST_F(FollowedRunTest, TakesWhatMostRegionsSigned) {
   EXPECT_EQ(run_->record(2), nullptr);
 }
 
-TEST_F(FollowedRunTest, GoesOnFromItsDisk) {
+TEST_F(SignedLedgerTest, GoesOnFromItsDisk) {
   const FollowerAnswer of_a = answer("a", history_, 0);
   run_->take(told(of_a), {});
   const diloco::Digest head = run_->head();
@@ -123,7 +123,7 @@ TEST_F(FollowedRunTest, GoesOnFromItsDisk) {
   EXPECT_EQ(run_->rounds(), 2U);
 }
 
-TEST_F(FollowedRunTest, ALongLedgerComesInParts) {
+TEST_F(SignedLedgerTest, ALongLedgerComesInParts) {
   ToldEntries told;
   FollowerAnswer first = answer("a", history_, 0), rest = answer("a", history_, 2);
   first.entries.pop_back();
@@ -135,7 +135,7 @@ TEST_F(FollowedRunTest, ALongLedgerComesInParts) {
   EXPECT_NE(failure([&] { run_->add(told, rest); }), "") << "the same again does not follow";
 }
 
-TEST_F(FollowedRunTest, KeepsTheSignaturesForWhoeverFollowsIt) {
+TEST_F(SignedLedgerTest, KeepsTheSignaturesForWhoeverFollowsIt) {
   const FollowerAnswer of_a = answer("a", history_, 0);
   run_->take(told(of_a), signers(told(of_a), of_a));
   run_.reset();
@@ -144,7 +144,7 @@ TEST_F(FollowedRunTest, KeepsTheSignaturesForWhoeverFollowsIt) {
   EXPECT_EQ(run_->signatures().at("a").signature, of_a.heads[0].signature);
 }
 
-TEST_F(FollowedRunTest, WhatADiskDamagedIsFetchedAgain) {
+TEST_F(SignedLedgerTest, WhatADiskDamagedIsFetchedAgain) {
   run_->take(told(answer("a", history_, 0)), {});
   run_.reset();
   const auto records = directory_.path() / "ledger" / "records";
@@ -156,12 +156,12 @@ TEST_F(FollowedRunTest, WhatADiskDamagedIsFetchedAgain) {
   EXPECT_EQ(run_->run_id(), "");
 }
 
-TEST_F(FollowedRunTest, ALiarWithAHistoryOfItsOwnStandsAlone) {
+TEST_F(SignedLedgerTest, ALiarWithAHistoryOfItsOwnStandsAlone) {
   std::vector<LogEntry> forged = history_;
   forged[2] = round(1, 99);
   const FollowerAnswer of_liar = answer("a", forged, 0);
   const ToldEntries told = this->told(of_liar);
-  const FollowedRun::Signatures signatures = signers(told, of_liar);
+  const SignedLedger::Signatures signatures = signers(told, of_liar);
   EXPECT_FALSE(run_->enough(signatures));
   for (const std::uint64_t first : {0, 1, 2})
     EXPECT_THAT(failure([&] { signers(told, answer("b", history_, first)); }),
@@ -169,7 +169,7 @@ TEST_F(FollowedRunTest, ALiarWithAHistoryOfItsOwnStandsAlone) {
         << first;
 }
 
-TEST_F(FollowedRunTest, SignaturesOfOthersAndForgedOnesDoNotCount) {
+TEST_F(SignedLedgerTest, SignaturesOfOthersAndForgedOnesDoNotCount) {
   const FollowerAnswer of_a = answer("a", history_, 0);
   const ToldEntries told = this->told(of_a);
   EXPECT_TRUE(signers(told, answer("stranger", history_, 0)).empty()) << "nobody configured it";
@@ -184,7 +184,7 @@ TEST_F(FollowedRunTest, SignaturesOfOthersAndForgedOnesDoNotCount) {
   EXPECT_THAT(failure([&] { signers(told, elsewhere); }), HasSubstr("is not"));
 }
 
-TEST_F(FollowedRunTest, AnOlderSignatureDoesNotCoverWhatCameAfterIt) {
+TEST_F(SignedLedgerTest, AnOlderSignatureDoesNotCoverWhatCameAfterIt) {
   const std::vector<LogEntry> older(history_.begin(), history_.end() - 1);
   const ToldEntries told = this->told(answer("a", history_, 0));
   EXPECT_TRUE(signers(told, answer("b", older, 0)).empty());
@@ -194,7 +194,7 @@ TEST_F(FollowedRunTest, AnOlderSignatureDoesNotCoverWhatCameAfterIt) {
       << "whoever gets it from us could not check it";
 }
 
-TEST_F(FollowedRunTest, ARoundThatIsTakenBackVoidsThoseBehindIt) {
+TEST_F(SignedLedgerTest, ARoundThatIsTakenBackVoidsThoseBehindIt) {
   run_->take(told(answer("a", history_, 0)), {});
   EXPECT_FALSE(run_->take_back());
   std::vector<LogEntry> more = history_;
@@ -208,7 +208,7 @@ TEST_F(FollowedRunTest, ARoundThatIsTakenBackVoidsThoseBehindIt) {
   EXPECT_EQ(run_->record(1), nullptr);
 }
 
-TEST_F(FollowedRunTest, AnAnswerToAnotherQuestionIsNone) {
+TEST_F(SignedLedgerTest, AnAnswerToAnotherQuestionIsNone) {
   EXPECT_NE(failure([&] { told(answer("a", history_, 1)); }), "");
 }
 

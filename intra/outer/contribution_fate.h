@@ -11,7 +11,7 @@
 
 namespace causeway::intra {
 
-enum class Fate {
+enum class ContributionFate {
   delivered,  // listed, in its round or late
   returned,   // expired: back in the residual, to be sent later
   dropped,    // lost: not contributed in time, or expired where nothing can be returned
@@ -20,7 +20,7 @@ enum class Fate {
 
 // The fate of one contribution, or of steps that none holds.
 struct Outcome {
-  Fate fate;
+  ContributionFate fate;
   diloco::Round round = 0;  // that it was made for
   std::uint32_t part = 0;
   std::uint32_t steps = 0;

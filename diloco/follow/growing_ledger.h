@@ -13,11 +13,11 @@
 
 namespace causeway::diloco {
 
-class FollowedLedger {
+class GrowingLedger {
  public:
   // `directory`: with ledger/ in it, which `region` signed. Empty: a follower's, which has others'
   // signatures of a part of it, and tells no more than that.
-  FollowedLedger(std::filesystem::path directory, std::string region)
+  GrowingLedger(std::filesystem::path directory, std::string region)
       : directory_(std::move(directory)), region_(std::move(region)) {}
   void set_certificate(std::string pem) { certificate_ = std::move(pem); }  // the region's
 

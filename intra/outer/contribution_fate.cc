@@ -1,4 +1,4 @@
-#include "intra/outer/settling.h"
+#include "intra/outer/contribution_fate.h"
 
 #include <algorithm>
 #include <optional>
@@ -22,14 +22,14 @@ const diloco::Participant* find(const diloco::CommitRecord& record, const std::s
 }
 
 // Nothing: its outcome is still open.
-std::optional<Fate> fate_of(const InFlight& own, const diloco::CommitRecord& record,
-                            const std::string& region, bool feedback) {
+std::optional<ContributionFate> fate_of(const InFlight& own, const diloco::CommitRecord& record,
+                                        const std::string& region, bool feedback) {
   if (const diloco::Participant* listed = find(record, region, own.contribution)) {
     const bool same = own.payload.empty() || listed->payload.hash == own.payload.hash();
-    return same ? Fate::delivered : Fate::forgotten;
+    return same ? ContributionFate::delivered : ContributionFate::forgotten;
   }
   if (own.contribution.round >= record.expired_before) return std::nullopt;
-  return feedback && !own.payload.empty() ? Fate::returned : Fate::dropped;
+  return feedback && !own.payload.empty() ? ContributionFate::returned : ContributionFate::dropped;
 }
 
 // Listed contributions of this region that this worker knows nothing of.
@@ -41,7 +41,8 @@ void find_forgotten(const diloco::CommitRecord& record, const std::string& regio
         std::any_of(state.in_flight.begin(), state.in_flight.end(), [&](const InFlight& own) {
           return own.contribution.round == listed.round && own.contribution.part == listed.part;
         });
-    if (!known) settled.outcomes.push_back({Fate::forgotten, listed.round, listed.part, 0});
+    if (!known)
+      settled.outcomes.push_back({ContributionFate::forgotten, listed.round, listed.part, 0});
   }
 }
 
@@ -53,7 +54,7 @@ Settled settle(const diloco::CommitRecord& record, const Settling& how, OuterSta
   const std::uint32_t next_part = state.next_part();
   std::vector<InFlight> open;
   for (InFlight& own : state.in_flight) {
-    const std::optional<Fate> fate = fate_of(own, record, how.region, how.feedback);
+    const std::optional<ContributionFate> fate = fate_of(own, record, how.region, how.feedback);
     const diloco::Contribution& made = own.contribution;
     if (!fate) {
       open.push_back(std::move(own));
@@ -61,14 +62,15 @@ Settled settle(const diloco::CommitRecord& record, const Settling& how, OuterSta
     }
     // That nothing came of it was said when it sat out.
     if (!made.sits_out) settled.outcomes.push_back({*fate, made.round, made.part, made.steps});
-    if (fate == Fate::returned) settled.returned.push_back(std::move(own));
+    if (fate == ContributionFate::returned) settled.returned.push_back(std::move(own));
   }
   state.in_flight = std::move(open);
-  settled.forget_residual =
-      std::any_of(settled.outcomes.begin(), settled.outcomes.end(),
-                  [](const Outcome& outcome) { return outcome.fate == Fate::forgotten; });
+  settled.forget_residual = std::any_of(
+      settled.outcomes.begin(), settled.outcomes.end(),
+      [](const Outcome& outcome) { return outcome.fate == ContributionFate::forgotten; });
   if (state.work.steps > 0 && (how.follows_anchor || settled.forget_residual))
-    settled.outcomes.push_back({Fate::dropped, record.round, next_part, state.work.steps});
+    settled.outcomes.push_back(
+        {ContributionFate::dropped, record.round, next_part, state.work.steps});
   return settled;
 }
 
@@ -78,14 +80,14 @@ std::string sentence(const Outcome& outcome, diloco::Round round) {
                   outcome.part > 0 ? fmt::format(", part {}", outcome.part) : "");
   const std::string here = fmt::format("round {}: ", round);
   switch (outcome.fate) {
-    case Fate::delivered:
+    case ContributionFate::delivered:
       if (outcome.round == round) return {};
       return here + what + " were delivered late";
-    case Fate::returned:
+    case ContributionFate::returned:
       return here + what + " were not listed in time and went back into the residual";
-    case Fate::dropped:
+    case ContributionFate::dropped:
       return here + what + " are dropped";
-    case Fate::forgotten:
+    case ContributionFate::forgotten:
       return fmt::format(
           "{}lists a contribution of round {} from before a restart, which the saved state does "
           "not have; the residual is dropped",

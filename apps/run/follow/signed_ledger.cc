@@ -1,4 +1,4 @@
-#include "apps/run/follow/followed_run.h"
+#include "apps/run/follow/signed_ledger.h"
 
 #include <algorithm>
 #include <span>
@@ -43,7 +43,7 @@ std::string damage_of(const fs::path& ledger) {
 
 }  // namespace
 
-FollowedRun::FollowedRun(fs::path directory, std::vector<std::string> trusted, std::size_t needed)
+SignedLedger::SignedLedger(fs::path directory, std::vector<std::string> trusted, std::size_t needed)
     : directory_(std::move(directory)), trusted_(std::move(trusted)), needed_(needed) {
   const fs::path ledger = directory_ / "ledger";
   if (const std::string damage = damage_of(ledger); !damage.empty()) {
@@ -62,13 +62,13 @@ FollowedRun::FollowedRun(fs::path directory, std::vector<std::string> trusted, s
 }
 
 // Of the entries before entry `at` of `told`.
-diloco::Digest FollowedRun::hash_before(const std::string& run, const ToldEntries& told,
-                                        std::uint64_t at) const {
+diloco::Digest SignedLedger::hash_before(const std::string& run, const ToldEntries& told,
+                                         std::uint64_t at) const {
   if (at > 0) return told.hashes[at - 1];
   return run_id().empty() ? diloco::chain_start(run) : head();
 }
 
-void FollowedRun::add(ToldEntries& told, const diloco::FollowerAnswer& answer) const {
+void SignedLedger::add(ToldEntries& told, const diloco::FollowerAnswer& answer) const {
   if (answer.first != entries() + told.size())
     refuse_answer("it answers for other entries than were asked for");
   if (told.size() > 0 && told.run_id != answer.run_id) refuse_answer("it changes its run");
@@ -82,9 +82,9 @@ void FollowedRun::add(ToldEntries& told, const diloco::FollowerAnswer& answer) c
   }
 }
 
-FollowedRun::Signatures FollowedRun::signers(const ToldEntries& told,
-                                             const diloco::FollowerAnswer& answer,
-                                             const inter::TlsContext& context) const {
+SignedLedger::Signatures SignedLedger::signers(const ToldEntries& told,
+                                               const diloco::FollowerAnswer& answer,
+                                               const inter::TlsContext& context) const {
   const std::uint64_t last = entries() + told.size();
   if (told.size() == 0 || answer.first < entries() || answer.first >= last) return {};
   std::uint64_t at = answer.first - entries();
@@ -107,7 +107,7 @@ FollowedRun::Signatures FollowedRun::signers(const ToldEntries& told,
   return signatures;
 }
 
-void FollowedRun::take(const ToldEntries& told, Signatures signatures) {
+void SignedLedger::take(const ToldEntries& told, Signatures signatures) {
   if (told.size() == 0) return;
   if (run_id().empty()) {
     ledger_->save_raft(1, "", 1, {});  // a ledger without promises counts as damaged
@@ -122,7 +122,7 @@ void FollowedRun::take(const ToldEntries& told, Signatures signatures) {
                        diloco::Durability::visible);
 }
 
-void FollowedRun::apply(const diloco::LogEntry& entry) {
+void SignedLedger::apply(const diloco::LogEntry& entry) {
   if (const auto* const members = std::get_if<diloco::Membership>(&entry.body)) members_ = *members;
   const auto* const record = std::get_if<diloco::CommitRecord>(&entry.body);
   if (record == nullptr) return;
@@ -137,16 +137,16 @@ void FollowedRun::apply(const diloco::LogEntry& entry) {
   rounds_ = record->round + 1;
 }
 
-const diloco::CommitRecord* FollowedRun::record(diloco::Round round) const {
+const diloco::CommitRecord* SignedLedger::record(diloco::Round round) const {
   const auto found = records_.find(round);
   return found == records_.end() ? nullptr : &found->second;
 }
 
-void FollowedRun::forget_before(diloco::Round round) {
+void SignedLedger::forget_before(diloco::Round round) {
   records_.erase(records_.begin(), records_.lower_bound(round));
 }
 
-std::optional<diloco::Round> FollowedRun::take_back() {
+std::optional<diloco::Round> SignedLedger::take_back() {
   return std::exchange(taken_back_, std::nullopt);
 }
 

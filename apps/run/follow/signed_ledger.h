@@ -27,13 +27,13 @@ struct ToldEntries {
   std::uint64_t size() const { return entries.size(); }
 };
 
-class FollowedRun {
+class SignedLedger {
  public:
   // Opens or creates `directory`/ledger, with the signatures in ledger/heads. `trusted`: whose
   // signatures count; `needed`: of how many. What a disk has damaged is thrown away and fetched
   // again.
-  FollowedRun(std::filesystem::path directory, std::vector<std::string> trusted,
-              std::size_t needed);
+  SignedLedger(std::filesystem::path directory, std::vector<std::string> trusted,
+               std::size_t needed);
 
   const std::string& run_id() const { return ledger_->run_id(); }  // empty: not known yet
   std::uint64_t entries() const { return ledger_->committed(); }
