@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""Files, lines and includes of the product at two commits, by folder and by room: python3 bench/structure.py BEFORE AFTER"""
+"""Files, lines and includes of the product at two commits, by room: python3 bench/structure.py BEFORE AFTER [WITHOUT]
+WITHOUT: a regular expression; files whose name it finds are left out, such as those of a program that came in between."""
 import collections
 import pathlib
 import re
@@ -13,10 +14,10 @@ def git(*arguments, **more):
     return subprocess.run(["git", *arguments], capture_output=True, check=True, **more).stdout
 
 
-def texts(commit):
+def texts(commit, without):
     """By name: every source file of the product in that commit."""
     names = [name for name in git("ls-tree", "-r", "--name-only", commit, text=True).splitlines()
-             if name.endswith(CODE) and not name.startswith("tests/")]
+             if name.endswith(CODE) and not name.startswith("tests/") and not (without and re.search(without, name))]
     answer = git("cat-file", "--batch", input="".join(f"{commit}:{name}\n" for name in names).encode())
     found, at = {}, 0
     for name in names:
@@ -36,7 +37,8 @@ def included(text):
 
 def totals(files):
     lines = [text.count("\n") for text in files.values()]
-    return {"files": len(files), "lines": sum(lines), "files of fewer than 30 lines": sum(n < 30 for n in lines),
+    stems = {str(pathlib.PurePosixPath(name).with_suffix("")) for name in files}
+    return {"files": len(files), "names (a header and its source have one)": len(stems), "lines": sum(lines), "files of fewer than 30 lines": sum(n < 30 for n in lines),
             "files of more than 300 lines": sum(n > 300 for n in lines),
             "includes of our own headers": sum(len(included(text)) for text in files.values()),
             "pairs of rooms, one of which includes the other": len({(room_of(name), room_of(other)) for name, text in
@@ -45,7 +47,8 @@ def totals(files):
 
 
 def main():
-    before, after = map(texts, sys.argv[1:3])
+    without = sys.argv[3] if len(sys.argv) > 3 else None
+    before, after = (texts(commit, without) for commit in sys.argv[1:3])
     was, now = totals(before), totals(after)
     print("| | before | after |\n|---|---|---|")
     for what, number in was.items():
