@@ -1,4 +1,4 @@
-#include "diloco/region/run_history.h"
+#include "diloco/region/data_plan.h"
 
 #include <utility>
 
