@@ -92,6 +92,35 @@ void revoke(const CertsFlags& flags) {
   }
 }
 
+// What is done for each name that is given.
+struct ForNames {
+  const char *command, *meaning, *placeholder, *names;
+  bool with_days;  // a certificate is made
+  void (*act)(const CertsFlags&);
+};
+constexpr ForNames kForNames[] = {
+    {"add-region", "Issue a region's certificate and key", "REGION", "Region names", true, issue},
+    {"add-observer", "Issue a certificate for looking at a run: `causeway status HOST:PORT`",
+     "NAME", "Names", true, issue_observers},
+    {"add-follower", "Issue a certificate for reading a run's weights: `causeway follow`", "NAME",
+     "Names", true, issue_followers},
+    {"renew", "Issue a new certificate for a region's key", "REGION", "Region names", true, renew},
+    {"revoke", "Put a region's certificate on the revocation list", "REGION", "Region names", false,
+     revoke},
+};
+
+void add_for_names(CLI::App& certs, const std::shared_ptr<CertsFlags>& flags) {
+  for (const ForNames& one : kForNames) {
+    CLI::App* command = certs.add_subcommand(one.command, one.meaning);
+    command->add_option(one.placeholder, flags->regions, one.names)->required();
+    if (one.with_days)
+      command->add_option("--days", flags->days, "Days of validity")
+          ->check(CLI::Range(1, 3650))
+          ->capture_default_str();
+    command->callback([flags, act = one.act] { act(*flags); });
+  }
+}
+
 }  // namespace
 
 void add_certs(CLI::App& app, int&) {
@@ -110,42 +139,7 @@ void add_certs(CLI::App& app, int&) {
     std::cout << "Wrote " << (flags->directory / "ca.crt").string() << " and "
               << (flags->directory / "ca.key").string() << ". Keep ca.key private.\n";
   });
-
-  CLI::App* add = certs->add_subcommand("add-region", "Issue a region's certificate and key");
-  add->add_option("REGION", flags->regions, "Region names")->required();
-  add->add_option("--days", flags->days, "Days of validity")
-      ->check(CLI::Range(1, 3650))
-      ->capture_default_str();
-  add->callback([flags] { issue(*flags); });
-
-  CLI::App* observer = certs->add_subcommand(
-      "add-observer", "Issue a certificate for looking at a run: `causeway status HOST:PORT`");
-  observer->add_option("NAME", flags->regions, "Names")->required();
-  observer->add_option("--days", flags->days, "Days of validity")
-      ->check(CLI::Range(1, 3650))
-      ->capture_default_str();
-  observer->callback([flags] { issue_observers(*flags); });
-
-  CLI::App* follower = certs->add_subcommand(
-      "add-follower", "Issue a certificate for reading a run's weights: `causeway follow`");
-  follower->add_option("NAME", flags->regions, "Names")->required();
-  follower->add_option("--days", flags->days, "Days of validity")
-      ->check(CLI::Range(1, 3650))
-      ->capture_default_str();
-  follower->callback([flags] { issue_followers(*flags); });
-
-  CLI::App* renewal = certs->add_subcommand("renew", "Issue a new certificate for a region's key");
-  renewal->add_option("REGION", flags->regions, "Region names")->required();
-  renewal->add_option("--days", flags->days, "Days of validity")
-      ->check(CLI::Range(1, 3650))
-      ->capture_default_str();
-  renewal->callback([flags] { renew(*flags); });
-
-  CLI::App* revocation =
-      certs->add_subcommand("revoke", "Put a region's certificate on the revocation list");
-  revocation->add_option("REGION", flags->regions, "Region names")->required();
-  revocation->callback([flags] { revoke(*flags); });
-
+  add_for_names(*certs, flags);
   CLI::App* list = certs->add_subcommand("show", "Describe the certificates");
   list->callback([flags] { show_all(flags->directory); });
 }

@@ -1,7 +1,5 @@
 // causeway coordinator: one region's links and its part in the agreement.
 #include <chrono>
-#include <csignal>
-#include <cstdlib>
 #include <exception>
 #include <filesystem>
 #include <map>
@@ -11,13 +9,7 @@
 #include <vector>
 
 #include <spdlog/spdlog.h>
-#include <asio/co_spawn.hpp>
-#include <asio/io_context.hpp>
 #include <asio/ip/address.hpp>
-#include <asio/redirect_error.hpp>
-#include <asio/signal_set.hpp>
-#include <asio/steady_timer.hpp>
-#include <asio/use_awaitable.hpp>
 
 #include "apps/commands.h"
 #include "apps/flags.h"
@@ -26,6 +18,7 @@
 #include "apps/run/config/prices.h"
 #include "apps/run/config/suitable_outer.h"
 #include "apps/run/doctor/doctor.h"
+#include "apps/run/region/choose_start.h"
 #include "apps/run/region/own_process.h"
 #include "apps/run/region/region_files.h"
 #include "apps/run/region/run_directory.h"
@@ -34,8 +27,7 @@
 #include "apps/run/verify/named_snapshot.h"
 #include "apps/run/watch/begin_log.h"
 #include "apps/run/watch/checkpoint_hook.h"
-#include "apps/run/watch/fitting_start.h"
-#include "apps/run/watch/region_watch.h"
+#include "apps/run/watch/coordinator_process.h"
 #include "diloco/coordinator/coordinator.h"
 #include "diloco/files/file_io.h"
 #include "intra/outer/state_file.h"
@@ -138,27 +130,6 @@ run::StartNeeds start_needs(const diloco::CoordinatorOptions& options, const std
   return needs;
 }
 
-// Shows that this thread still gets around to its work. Until it is over, and the timer cancelled:
-// a timer that had expired just before is not.
-asio::awaitable<void> beat(asio::steady_timer& timer, run::RegionWatch& watch, const bool& over) {
-  while (!over) {
-    asio::error_code cancelled;
-    watch.beat();
-    timer.expires_after(std::chrono::seconds(1));
-    co_await timer.async_wait(asio::redirect_error(asio::use_awaitable, cancelled));
-  }
-}
-
-// A process that is gone says nothing: whoever watches it is to see before that it ended well.
-asio::awaitable<void> wait_for_last_scrape(asio::io_context& context, const run::RegionWatch& watch,
-                                           const bool& interrupted) {
-  asio::steady_timer timer(context);
-  while (!interrupted && std::chrono::steady_clock::now() < watch.last_scrape_by()) {
-    timer.expires_after(std::chrono::milliseconds(100));
-    co_await timer.async_wait(asio::use_awaitable);
-  }
-}
-
 run::CheckpointHookOptions hook_options(const run::Config& config, const CoordinatorFlags& flags,
                                         const std::filesystem::path& directory) {
   const auto absolute = [](const std::filesystem::path& path) {
@@ -185,68 +156,37 @@ void write_report(const std::filesystem::path& directory) {
   }
 }
 
+// Found out before the region takes part; throws what keeps it from that.
+diloco::CoordinatorOptions options_at_start(const run::Config& config,
+                                            const CoordinatorFlags& flags) {
+  using diloco::Start;
+  diloco::CoordinatorOptions options = coordinator_options(config, flags);
+  run::wait_for(start_needs(options, flags.metrics), std::chrono::seconds(flags.start_wait_s));
+  if (flags.automatic) {
+    options.start = run::choose_start(config, flags.region, options.directory,
+                                      run::peer_addresses(config, flags), options.mesh.credentials);
+  }
+  if (options.start == Start::fork) options.fork = fork_of(config, flags);
+  const bool begins = options.start == Start::found || options.start == Start::join;
+  if (config.requires_doctor && flags.region != config.witness.name && begins)
+    run::require_doctor(config, flags.region, options.directory);
+  return options;
+}
+
 int run_coordinator(const CoordinatorFlags& flags) {
   run::raise_open_files_limit();
   const run::Config config = run::load_config(flags.config, flags.overrides);
   if (const std::string concern = run::outer_concern(config); !concern.empty())
     spdlog::warn("{}", concern);
-  diloco::CoordinatorOptions options = coordinator_options(config, flags);
-  run::wait_for(start_needs(options, flags.metrics), std::chrono::seconds(flags.start_wait_s));
-  if (flags.automatic) {
-    options.start =
-        run::fitting_start(config, flags.region, options.directory,
-                           run::peer_addresses(config, flags), options.mesh.credentials);
-  }
-  if (options.start == diloco::Start::fork) options.fork = fork_of(config, flags);
-  const bool begins = options.start == diloco::Start::found || options.start == diloco::Start::join;
-  if (config.requires_doctor && flags.region != config.witness.name && begins)
-    run::require_doctor(config, flags.region, options.directory);
-  diloco::create_private_directories(options.directory);
-  run::log_to_file(options.directory / "coordinator.log");
-  run::RegionWatch watch(config, flags.region, options.directory, flags.metrics);
-  options.on_round = [&watch](const std::string& event) { watch.add(event); };
+  diloco::CoordinatorOptions options = options_at_start(config, flags);
   const std::filesystem::path directory = options.directory;
-  asio::io_context context(1);
-  run::CheckpointHook hook(context.get_executor(), hook_options(config, flags, directory));
-  diloco::Coordinator coordinator(context.get_executor(), std::move(options));
-
-  asio::steady_timer pulse(context);
-  bool is_over = false;  // the run, here
-  bool is_done = false;  // what follows it, too
-  bool is_interrupted = false;
-  asio::co_spawn(context, beat(pulse, watch, is_done), [](std::exception_ptr) {});
-  asio::signal_set signals(context, SIGINT, SIGTERM);
-  signals.async_wait([&](const asio::error_code& error, int) {
-    if (error || is_done) return;
-    is_interrupted = true;
-    is_over ? hook.stop() : coordinator.stop();
-    signals.async_wait([](const asio::error_code& again, int) {
-      if (!again) std::_Exit(130);
-    });
-  });
-
-  diloco::RunOutcome outcome;
-  std::exception_ptr failure;
-  const auto follow_run = [&]() -> asio::awaitable<void> {
-    co_await hook.run();
-    if (outcome.exit_code == 0 && !failure)
-      co_await wait_for_last_scrape(context, watch, is_interrupted);
-  };
-  asio::co_spawn(context, follow_run, [&](std::exception_ptr) {
-    is_done = true;
-    signals.cancel();
-    pulse.cancel();
-  });
-  asio::co_spawn(context, coordinator.run(),
-                 [&](std::exception_ptr error, diloco::RunOutcome result) {
-                   failure = error;
-                   outcome = std::move(result);
-                   is_over = true;
-                   failure || outcome.exit_code != 0 ? hook.stop() : hook.finish();
-                 });
-  context.run();
+  diloco::create_private_directories(directory);
+  run::log_to_file(directory / "coordinator.log");
+  run::CoordinatorProcess process(config, flags.metrics, hook_options(config, flags, directory),
+                                  std::move(options));
+  process.run();
   if (flags.region != config.witness.name) write_report(directory);
-  if (failure) std::rethrow_exception(failure);
+  const diloco::RunOutcome& outcome = process.outcome();
   if (outcome.exit_code == 0) {
     spdlog::info("{}: {}", flags.region, outcome.message);
   } else {
@@ -254,10 +194,6 @@ int run_coordinator(const CoordinatorFlags& flags) {
   }
   return outcome.exit_code;
 }
-
-}  // namespace
-
-namespace {
 
 void add_flags(CLI::App* command, const std::shared_ptr<CoordinatorFlags>& flags) {
   command->add_option("CONFIG", flags->config, "The run's configuration file")->required();

@@ -20,7 +20,7 @@
 #include "apps/flags.h"
 #include "apps/run/config/config.h"
 #include "apps/run/config/link_flags.h"
-#include "apps/run/follow/follow_pages.h"
+#include "apps/run/follow/follow_report.h"
 #include "apps/run/follow/follower.h"
 #include "apps/run/watch/checkpoint_hook.h"
 #include "apps/run/watch/metrics_server.h"

@@ -24,7 +24,7 @@
 #include "compression/codecs/feedback.h"
 #include "compression/codecs/make_codec.h"
 #include "compression/index/index.h"
-#include "compression/sparsifier/select.h"
+#include "compression/sparsifier/topk.h"
 
 namespace {
 
@@ -154,7 +154,7 @@ void Bench::add_selection(std::size_t k) {
     std::vector<std::uint16_t> indices(k);
     const auto values = part(arrays.delta, segment);
     for (std::size_t at = 0; at < kSegment; at += kChunk) {
-      select_largest(ChunkView(values.subspan(at, kChunk)), indices);
+      select_topk(ChunkView(values.subspan(at, kChunk)), indices);
     }
   });
   cases.add("nth_element " + of, [=, this](std::size_t segment) {
@@ -183,8 +183,8 @@ double Bench::add_indices(const std::string& format, std::size_t k) {
     }
   };
   for (std::size_t i = 0; i < sizes->size(); ++i) {
-    select_largest(ChunkView(arrays.delta.data() + i * kChunk, kChunk),
-                   std::span(*positions).subspan(i * k, k));
+    select_topk(ChunkView(arrays.delta.data() + i * kChunk, kChunk),
+                std::span(*positions).subspan(i * k, k));
   }
   encode();
   cases.add(format + " encode", [=](std::size_t) { encode(); });

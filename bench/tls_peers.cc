@@ -15,7 +15,7 @@
 #include <asio/write.hpp>
 
 #include "inter/base/file.h"
-#include "inter/frame/blob.h"
+#include "inter/frame/blob_chunks.h"
 #include "inter/frame/frame_body.h"
 #include "inter/tls/pki.h"
 #include "inter/tls/tls_stream.h"

@@ -5,7 +5,7 @@
 #include "compression/base/bit_math.h"
 #include "compression/cuda/chunk_feedback.h"
 #include "compression/index/elias_fano.h"
-#include "compression/sparsifier/select.h"
+#include "compression/sparsifier/topk.h"
 #include "compression/value/two_bit.h"
 
 namespace causeway::compression::cuda {
@@ -33,7 +33,7 @@ struct TopKMemory {
   }
 };
 
-// What the k largest reach at least: as in select_largest, a bound among the largest of groups, of
+// What the k largest reach at least: as in select_topk, a bound among the largest of groups, of
 // which there are k or more.
 template <typename Group>
 constexpr std::uint32_t bound_of(Group& group, LargestPerLane<Group>& largest, std::uint32_t k,

@@ -2,7 +2,7 @@
 set(compression_kernels
     ${CMAKE_CURRENT_LIST_DIR}/chunk.cc
     ${CMAKE_CURRENT_LIST_DIR}/int8.cc
-    ${CMAKE_CURRENT_LIST_DIR}/select.cc
+    ${CMAKE_CURRENT_LIST_DIR}/topk.cc
     ${CMAKE_CURRENT_LIST_DIR}/two_bit.cc)
 target_sources(causeway_compression PRIVATE ${compression_kernels})
 # Highway has such a file include itself, once for each instruction set.

@@ -37,6 +37,12 @@ asio::awaitable<std::string> look_at(
   co_return wrong_snapshot(file, state);
 }
 
+// Of this region, since the run began.
+double egress_cost(const CoordinatorContext& context) {
+  const auto egress = context.status().egress;
+  return egress ? egress->cost : 0;
+}
+
 }  // namespace
 
 ContributionIntake::ContributionIntake(CoordinatorContext context, Answer answer)
@@ -92,7 +98,7 @@ asio::awaitable<void> ContributionIntake::store(Contribution contribution, Descr
 
 void ContributionIntake::on_spooled(Contribution contribution) {
   reached(ProtocolState::payload_spooled);
-  contribution.egress_cost = context_.status().egress_cost.value_or(0);
+  contribution.egress_cost = egress_cost(context_);
   context_.driver.handle(WorkerContributed{std::move(contribution)});
   if (context_.ending.failure() || context_.ending.storage_fails()) return;
   answer_(true);
@@ -206,7 +212,7 @@ void ContributionIntake::look_for_room() {
     Contribution sat_out = waits_for_room_->contribution;
     sat_out.sits_out = true;
     sat_out.payload = {};
-    sat_out.egress_cost = context_.status().egress_cost.value_or(0);
+    sat_out.egress_cost = egress_cost(context_);
     context_.driver.handle(WorkerContributed{std::move(sat_out)});
     return end_wait_for_room();
   }

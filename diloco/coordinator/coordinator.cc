@@ -1,5 +1,7 @@
 #include "diloco/coordinator/coordinator.h"
 
+#include <unistd.h>
+
 #include <algorithm>
 #include <chrono>
 #include <exception>
@@ -14,9 +16,11 @@
 
 #include "diloco/coordinator/archive_fill.h"
 #include "diloco/coordinator/coordinator_context.h"
-#include "diloco/coordinator/coordinator_status.h"
 #include "diloco/coordinator/operator_door.h"
 #include "diloco/coordinator/peer_links.h"
+#include "diloco/coordinator/region_status.h"
+#include "diloco/coordinator/status_files.h"
+#include "diloco/coordinator/wait_log.h"
 #include "diloco/coordinator/worker_side.h"
 #include "diloco/files/error.h"
 #include "diloco/files/fault_point.h"
@@ -73,8 +77,8 @@ class Coordinator::Implementation {
   void lose(const inter::BlobId& blob);
   std::string waiting_for() const;
   Round applied_version() const;
-  CoordinatorStatus status() const;
-  std::optional<double> egress_cost() const;
+  RegionStatus status() const;
+  std::optional<EgressStatus> egress() const;
   std::map<std::string, double> egress_said() const;
 
   void carry_out(const Action& action);
@@ -228,46 +232,54 @@ Round Coordinator::Implementation::applied_version() const {
   return protocol.applied() ? protocol.applied()->version : protocol.version();
 }
 
-CoordinatorStatus Coordinator::Implementation::status() const {
+RegionStatus Coordinator::Implementation::status() const {
   const RoundProtocol& protocol = driver_->protocol();
-  return {.region = options_.region,
-          .run_id = protocol.run_id(),
-          .settings_digest = settings_digest(options_.shared_config),
-          .version = applied_version(),
-          .round = protocol.version(),
-          .workers = options_.workers,
-          .missing = worker_->missing(),
-          .listening_port = listening_port(),
-          .waiting_for = waiting_for(),
-          .waited_for = wait_log_.longest(applied_version()),
-          .leader = protocol.raft().leader().value_or(""),
-          .term = protocol.raft().term(),
-          .share = protocol.share().value_or(DataShare{}),
-          .data = protocol.data(),
-          .steps = options_.protocol.pace.steps,
-          .k = protocol.k(),
-          .k_change = protocol.k_change(),
-          .progress = worker_->progress(),
-          .links = links_->stats(),
-          .spool_bytes = directory_.spool().stored_bytes(),
-          .spool_capacity_bytes = directory_.spool().capacity_bytes(),
-          .egress_cost = egress_cost(),
-          .run_egress_cost = protocol.egress().spent(),
-          .egress_said = egress_said(),
-          .run_egress_forecast = protocol.egress().at_end(protocol.k()),
-          .budget = protocol.egress().forecasts(protocol.k()),
-          .rounds_kept = protocol.rounds_kept(),
-          .falls_behind = applied_version() + protocol.rounds_kept() < protocol.version(),
-          .last_error = last_error_,
-          .finished = ending_.succeeded()};
+  RegionStatus status;
+  status.region = options_.region;
+  status.pid = static_cast<std::uint64_t>(::getpid());
+  status.run_id = protocol.run_id();
+  status.settings_sha256 = settings_digest(options_.shared_config);
+  status.version = applied_version();
+  status.round = protocol.version();
+  status.workers = options_.workers;
+  status.missing_ranks = worker_->missing();
+  status.degraded = !status.missing_ranks.empty();
+  status.listening_port = listening_port();
+  status.waiting = waiting_for();
+  status.waited_for = wait_log_.longest(applied_version());
+  status.leader = protocol.raft().leader().value_or("");
+  status.term = protocol.raft().term();
+  status.share = protocol.share().value_or(DataShare{});
+  if (protocol.data()) status.data = data_status(*protocol.data());
+  status.steps = options_.protocol.pace.steps;
+  status.k = protocol.k();
+  status.k_change = protocol.k_change();
+  status.progress = worker_->progress();
+  for (const auto& [peer, link] : links_->stats()) status.links[peer] = link_status(link);
+  status.egress = egress();
+  status.spool_bytes = directory_.spool().stored_bytes();
+  status.spool_capacity_bytes = directory_.spool().capacity_bytes();
+  status.rounds_kept = protocol.rounds_kept();
+  status.falls_behind = applied_version() + protocol.rounds_kept() < protocol.version();
+  status.last_error = last_error_;
+  status.finished = ending_.succeeded();
+  return status;
 }
 
-std::optional<double> Coordinator::Implementation::egress_cost() const {
+std::optional<EgressStatus> Coordinator::Implementation::egress() const {
   if (!options_.egress_prices.given) return std::nullopt;
   double now = 0;
   for (const auto& [peer, link] : links_->stats())
     now += options_.egress_prices.of(peer, link.tx_bytes);
-  return own_egress_.total(now, driver_->protocol().agreed_egress_cost());
+  const RoundProtocol& protocol = driver_->protocol();
+  const EgressMeter& meter = protocol.egress();
+  EgressStatus egress{.cost = own_egress_.total(now, protocol.agreed_egress_cost()),
+                      .run_cost = meter.spent(),
+                      .said = egress_said(),
+                      .run_forecast = meter.at_end(protocol.k())};
+  for (const EgressForecast& forecast : meter.forecasts(protocol.k()))
+    egress.limits.push_back(egress_limit(forecast));
+  return egress;
 }
 
 // Of a region that is gone others still know it.
@@ -328,8 +340,8 @@ asio::awaitable<bool> Coordinator::Implementation::reopens_to_workers() {
 
 void Coordinator::Implementation::show_abstaining(const std::string& message) {
   try {
-    CoordinatorStatus shown = status();
-    shown.waiting_for = message;
+    RegionStatus shown = status();
+    shown.waiting = message;
     directory_.files().write(shown);
   } catch (const std::system_error&) {  // there may be no room for this either
   }

@@ -5,9 +5,9 @@
 
 #include <asio/any_io_executor.hpp>
 
-#include "diloco/coordinator/coordinator_status.h"
 #include "diloco/coordinator/protocol_driver.h"
 #include "diloco/coordinator/region_directory.h"
+#include "diloco/coordinator/region_status.h"
 #include "inter/door/tls_door.h"
 
 namespace causeway::diloco {
@@ -18,7 +18,7 @@ struct CoordinatorContext {
   CoordinatorEnd& ending;
   RegionDirectory& directory;
   ProtocolDriver& driver;
-  std::function<CoordinatorStatus()> status;       // as it would be shown now
+  std::function<RegionStatus()> status;            // as it would be shown now
   std::function<void(const inter::BlobId&)> lose;  // a copy in the spool that was damaged is gone
   std::function<void(inter::TlsDoor::Guest)> on_follower = {};
 

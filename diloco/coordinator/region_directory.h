@@ -8,7 +8,7 @@
 #include "inter/blob/spool.h"
 
 #include "diloco/coordinator/coordinator.h"
-#include "diloco/coordinator/coordinator_status.h"
+#include "diloco/coordinator/status_files.h"
 #include "diloco/ledger/ledger.h"
 #include "diloco/round/round_protocol.h"
 #include "inter/tls/signature.h"

@@ -22,7 +22,7 @@
 #include <asio/use_awaitable.hpp>
 
 #include "diloco/files/file_io.h"
-#include "diloco/follow/followed_ledger.h"
+#include "diloco/follow/growing_ledger.h"
 #include "inter/base/async.h"
 #include "inter/base/file.h"
 #include "inter/blob/spool_files.h"
@@ -327,7 +327,7 @@ class FollowerServer::Implementation {
   std::atomic<std::size_t> connected_{0};  // outlives the coroutines, which io_ ends
   asio::io_context io_{1};
   asio::executor_work_guard<asio::io_context::executor_type> work_{io_.get_executor()};
-  FollowedLedger ledger_;
+  GrowingLedger ledger_;
   Rate rate_;
   inter::TlsContext context_;
   inter::Signal news_{io_.get_executor()};

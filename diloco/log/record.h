@@ -11,7 +11,7 @@
 
 #include "diloco/maths/digest.h"
 #include "diloco/maths/train.h"
-#include "inter/frame/blob.h"
+#include "inter/frame/blob_chunks.h"
 
 namespace causeway::diloco {
 
@@ -153,7 +153,7 @@ struct CommitRecord {
   std::vector<EgressCost> egress{};  // ascending region
   // Contributions that nobody could supply any more, and that this record takes out of its round
   // again: it takes the place of the round's record, and voids the records of later rounds
-  // (diloco/log/records.h). Otherwise nothing.
+  // (diloco/log/withdraw.h). Otherwise nothing.
   std::vector<Participant> withdrawn{};
   std::uint32_t revision = 0;  // how many of that kind came before this record
 };

@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "diloco/region/protocol_options.h"
-#include "inter/frame/blob.h"
+#include "inter/frame/blob_chunks.h"
 
 namespace causeway::diloco {
 

@@ -4,7 +4,7 @@
 #include <utility>
 #include <variant>
 
-#include "diloco/log/records.h"
+#include "diloco/log/withdraw.h"
 
 namespace causeway::diloco {
 

@@ -9,32 +9,30 @@
 
 namespace causeway::diloco {
 
-void DataPlan::begin(const Membership& first) {
-  if (regions_.empty()) regions_ = first.regions();
+const CommitRecord& Records::operator[](Round round) const {
+  return at_index(index_of(round));
 }
 
-void DataPlan::add(const CommitRecord& record) {
-  for (const Participant& participant : record.participants) {
-    if (participant.region == region_) cursor_ = std::max(cursor_, participant.data_cursor);
-  }
-  std::set<std::string> regions;
-  for (const Standing& standing : record.standings) regions.insert(standing.region);
-  if (regions.empty() || regions == regions_) return;
-  regions_ = std::move(regions);
-  if (own_data_) return;
-  ++pass_;
-  begin_ = cursor_;
+const CommitRecord& Records::at_index(Index index) const {
+  return std::get<CommitRecord>(log_.at(index).body);
 }
 
-std::optional<DataShare> DataPlan::share() const {
-  if (regions_.empty()) return DataShare{};
-  const auto self = regions_.find(region_);
-  if (self == regions_.end()) return std::nullopt;
-  if (own_data_) return DataShare{.index = 0, .count = 1};
-  return DataShare{.index = static_cast<std::uint32_t>(std::distance(regions_.begin(), self)),
-                   .count = static_cast<std::uint32_t>(regions_.size()),
-                   .pass = pass_,
-                   .begin = begin_};
+void Records::add(Index index) {
+  const bool follows = !stretches_.empty() && index_of(size_ - 1) + 1 == index;
+  if (!follows) stretches_.push_back({size_, index});
+  ++size_;
+}
+
+void Records::rewind(Round round) {
+  std::erase_if(stretches_, [round](const Stretch& stretch) { return stretch.round >= round; });
+  size_ = round;
+}
+
+Index Records::index_of(Round round) const {
+  assert(round < size_);
+  const auto after = std::ranges::upper_bound(stretches_, round, {}, &Stretch::round);
+  const Stretch& stretch = *std::prev(after);
+  return stretch.index + (round - stretch.round);
 }
 
 RunHistory::RunHistory(const ProtocolOptions& options, const RaftLog& log)

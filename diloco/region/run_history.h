@@ -3,43 +3,72 @@
 #pragma once
 
 #include <algorithm>
+#include <cstddef>
 #include <cstdint>
+#include <deque>
 #include <optional>
 #include <set>
 #include <string>
+#include <vector>
 
 #include "diloco/log/membership.h"
 #include "diloco/log/messages.h"
+#include "diloco/log/raft_log.h"
 #include "diloco/log/record.h"
-#include "diloco/log/records.h"
 #include "diloco/maths/train.h"
 #include "diloco/pacing/k_policy.h"
+#include "diloco/region/data_plan.h"
 #include "diloco/region/protocol_options.h"
 
 namespace causeway::diloco {
 
-// Keeps track of a region's share of the training data, record by record. Pure.
-class DataPlan {
+// The records of the rounds that were committed, by round, in the log: of the newest in memory, of
+// earlier ones on disk.
+class Records {
  public:
-  // `own_data`: each region has data of its own, and all of it is its share, in one pass for ever.
-  explicit DataPlan(std::string region, bool own_data = false)
-      : region_(std::move(region)), own_data_(own_data) {}
+  explicit Records(const RaftLog& log) : log_(log) {}
 
-  // The log's first members share the data of the first rounds; later calls change nothing.
-  void begin(const Membership& first);
-  void add(const CommitRecord& record);
+  Round size() const { return size_; }
+  bool empty() const { return size_ == 0; }
+  // Both valid until the log changes or another record is asked for.
+  const CommitRecord& operator[](Round round) const;
+  const CommitRecord& at_index(Index index) const;
+  const CommitRecord& back() const { return (*this)[size_ - 1]; }
 
-  // Of the round after the last record; none if the region has no part in it yet.
-  std::optional<DataShare> share() const;
-  std::uint64_t cursor() const { return cursor_; }  // after what is listed of this region
+  // The record of the next round is entry `index`.
+  void add(Index index);
+  void rewind(Round round);  // without the records of this round and later ones
+  Index index_of(Round round) const;
 
  private:
-  std::string region_;
-  bool own_data_;
-  std::set<std::string> regions_;  // of the next round
-  std::uint64_t pass_ = 0;
-  std::uint64_t begin_ = 0;
-  std::uint64_t cursor_ = 0;
+  // Most entries are records, so a run of rounds that follow each other in the log is a place.
+  struct Stretch {
+    Round round = 0;
+    Index index = 0;
+  };
+
+  const RaftLog& log_;
+  std::vector<Stretch> stretches_;  // ascending
+  Round size_ = 0;
+};
+
+// A sequence of which only the newest elements are kept.
+template <typename T>
+class Tail {
+ public:
+  std::size_t size() const { return forgotten_ + kept_.size(); }
+  bool empty() const { return size() == 0; }
+  std::size_t first() const { return forgotten_; }  // that is kept
+  const T& operator[](std::size_t i) const { return kept_.at(i - forgotten_); }
+  const T& back() const { return kept_.back(); }
+  void push(T element) { kept_.push_back(std::move(element)); }
+  void forget_before(std::size_t i) {
+    for (; forgotten_ < i; ++forgotten_) kept_.pop_front();
+  }
+
+ private:
+  std::deque<T> kept_;
+  std::size_t forgotten_ = 0;
 };
 
 class RunHistory {
@@ -52,7 +81,7 @@ class RunHistory {
   const std::optional<Membership>& first_members() const { return first_members_; }
   // The record of the next round is entry `index` of the log.
   void append(Index index);
-  // Entry `index` of the log takes contributions out of its round again (diloco/log/records.h).
+  // Entry `index` of the log takes contributions out of its round again (diloco/log/withdraw.h).
   void replace(Index index);
   // What of rounds before this one is more than their place in the log leaves memory.
   void forget_before(Round round);

@@ -19,6 +19,7 @@
 #include "diloco/log/messages.h"
 #include "diloco/pacing/weights.h"
 #include "diloco/region/protocol_options.h"
+#include "diloco/round/grace.h"
 #include "diloco/round/speeds.h"
 
 namespace causeway::diloco {

@@ -5,7 +5,7 @@
 
 #include <fmt/format.h>
 
-#include "diloco/log/records.h"
+#include "diloco/log/withdraw.h"
 
 namespace causeway::diloco {
 

@@ -7,7 +7,7 @@
 
 #include <fmt/format.h>
 
-#include "diloco/log/records.h"
+#include "diloco/log/withdraw.h"
 #include "inter/base/text.h"
 
 namespace causeway::diloco {

@@ -1,5 +1,4 @@
-// How fast each region computes, so that unequal ones can arrive together, and how long a round
-// waits for the last of them.
+// How fast each region computes, so that unequal ones can arrive together.
 #pragma once
 
 #include <cstdint>
@@ -11,7 +10,6 @@
 
 namespace causeway::diloco {
 
-// How fast each region computes, so that unequal ones can arrive together.
 class Speeds {
  public:
   // Nothing is learnt from a contribution without steps or compute time.
@@ -27,21 +25,6 @@ class Speeds {
 
  private:
   std::map<std::string, double> steps_per_s_;  // smoothed
-};
-
-// How long a round waits for the last regions: mean lateness + 4 deviations of past rounds, as TCP
-// does for its retransmission timer (RFC 6298), between two limits.
-class Grace {
- public:
-  Grace(Time min, Time max);
-  Time length() const;
-  void add(Time lateness);
-  void start_from(Time length);  // what another one came to
-
- private:
-  Time min_, max_;
-  bool measured_ = false;
-  double mean_us_ = 0, deviation_us_ = 0;
 };
 
 }  // namespace causeway::diloco

@@ -20,7 +20,7 @@
 #include <vector>
 
 #include "inter/blob/spool_files.h"
-#include "inter/frame/blob.h"
+#include "inter/frame/blob_chunks.h"
 
 namespace causeway::inter {
 

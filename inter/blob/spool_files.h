@@ -11,7 +11,7 @@
 
 #include "inter/base/file.h"
 #include "inter/base/hash.h"
-#include "inter/frame/blob.h"
+#include "inter/frame/blob_chunks.h"
 
 namespace causeway::inter {
 

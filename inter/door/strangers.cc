@@ -34,9 +34,8 @@ bool HandshakeBudget::Bucket::take(Clock::time_point now, const HandshakeRate& r
 
 bool HandshakeBudget::take(const asio::ip::address& address, Clock::time_point now) {
   const asio::ip::address owner = owner_of(address);
-  if (const auto known = expected_.find(owner); known != expected_.end()) {
+  if (const auto known = expected_.find(owner); known != expected_.end())
     return known->second.take(now, limits_.expected);
-  }
   forget_rested(stranger_, limits_.stranger, now);
   // Who is refused for what others took does not remember it as its own.
   return strangers_.taken_by(now, limits_.strangers) + 1 <= limits_.strangers.at_once &&

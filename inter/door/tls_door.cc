@@ -185,9 +185,8 @@ class TlsDoor::Implementation {
   }
 
   void log_refusal(const Knock& knock, const std::string& reason) {
-    if (const auto more = refusals_.note(knock.remote_host() + " " + reason)) {
+    if (const auto more = refusals_.note(knock.remote_host() + " " + reason))
       spdlog::warn("{}: refused {}: {}{}", options_.owner, to_text(knock.remote), reason, *more);
-    }
   }
 
   std::shared_ptr<Owner> owner_;

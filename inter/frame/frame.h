@@ -9,7 +9,7 @@
 #include <string_view>
 
 #include "inter/base/wire.h"
-#include "inter/frame/blob.h"
+#include "inter/frame/blob_chunks.h"
 
 namespace causeway::inter {
 

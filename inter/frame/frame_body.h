@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "inter/frame/blob.h"
+#include "inter/frame/blob_chunks.h"
 #include "inter/frame/frame.h"
 
 namespace causeway::inter {

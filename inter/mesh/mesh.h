@@ -38,7 +38,7 @@
 #include "inter/base/error.h"
 #include "inter/blob/spool.h"
 #include "inter/door/tls_door.h"
-#include "inter/frame/blob.h"
+#include "inter/frame/blob_chunks.h"
 #include "inter/route/topology.h"
 #include "inter/tls/pki.h"
 

@@ -48,21 +48,15 @@ CertificatePtr load_certificate(const std::filesystem::path& file) {
   const BioPtr pem(BIO_new_file(file.c_str(), "r"));
   CertificatePtr certificate(pem ? PEM_read_bio_X509(pem.get(), nullptr, nullptr, nullptr)
                                  : nullptr);
-  if (!certificate) {
-    throw_bad_credentials("cannot read the certificate " + file.string());
-  }
+  if (!certificate) throw_bad_credentials("cannot read the certificate " + file.string());
   return certificate;
 }
 
 CrlPtr load_revocations(const std::filesystem::path& file) {
-  if (file.empty() || !std::filesystem::exists(file)) {
-    return nullptr;
-  }
+  if (file.empty() || !std::filesystem::exists(file)) return nullptr;
   const BioPtr pem(BIO_new_file(file.c_str(), "r"));
   CrlPtr revocations(pem ? PEM_read_bio_X509_CRL(pem.get(), nullptr, nullptr, nullptr) : nullptr);
-  if (!revocations) {
-    throw_bad_credentials("cannot read the revocation list " + file.string());
-  }
+  if (!revocations) throw_bad_credentials("cannot read the revocation list " + file.string());
   return revocations;
 }
 
@@ -97,9 +91,7 @@ std::string issuer_of(const X509* certificate) {
 
 std::string date_of(const ASN1_TIME* time) {
   std::tm parts{};
-  if (ASN1_TIME_to_tm(time, &parts) != 1) {
-    return "invalid date";
-  }
+  if (ASN1_TIME_to_tm(time, &parts) != 1) return "invalid date";
   char text[32];
   std::strftime(text, sizeof text, "%Y-%m-%dT%H:%M:%SZ", &parts);
   return text;

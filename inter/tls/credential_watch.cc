@@ -13,22 +13,17 @@ CredentialWatch::CredentialWatch(std::string owner, Credentials files,
 
 bool CredentialWatch::reload(const std::function<void()>& load) {
   const Stamps now = look();
-  if (now == seen_) {
-    return false;
-  }
+  if (now == seen_) return false;
   const auto time = std::chrono::steady_clock::now();
-  if (now == failed_ && time < failed_at_ + retry_) {
-    return false;
-  }
+  if (now == failed_ && time < failed_at_ + retry_) return false;
   seen_ = {};
   failed_ = now;
   failed_at_ = time;
   try {
     load();
   } catch (const std::system_error& error) {
-    if (const auto more = failures_.note(error.what())) {
+    if (const auto more = failures_.note(error.what()))
       spdlog::warn("{}: keeping the old credentials: {}{}", owner_, error.what(), *more);
-    }
     return false;
   }
   seen_ = now;
@@ -45,9 +40,7 @@ CredentialWatch::Stamps CredentialWatch::look() const {
 
 CredentialWatch::Stamp CredentialWatch::stamp(const std::filesystem::path& file) {
   struct stat status {};
-  if (::stat(file.c_str(), &status) != 0) {
-    return {};
-  }
+  if (::stat(file.c_str(), &status) != 0) return {};
   return {status.st_mtim.tv_sec, status.st_mtim.tv_nsec, status.st_size, status.st_ino};
 }
 

@@ -38,9 +38,7 @@ struct Issuer {
 }
 
 void check(bool succeeded, const char* operation) {
-  if (!succeeded) {
-    openssl_failed(operation);
-  }
+  if (!succeeded) openssl_failed(operation);
 }
 
 void refuse_overwrite(const path& file) {
@@ -341,9 +339,7 @@ bool revoke_region(const path& directory, const std::string& region) {
   }
   const path file = credentials_in(directory, region).revocations;
   CrlPtr list = load_revocations(file);
-  if (!list) {
-    list = make_revocations(issuer);
-  }
+  if (!list) list = make_revocations(issuer);
   bool added = false;
   for (const SerialPtr& serial : issued) {
     if (!lists(list.get(), serial.get())) {
@@ -351,9 +347,7 @@ bool revoke_region(const path& directory, const std::string& region) {
       added = true;
     }
   }
-  if (added) {
-    write_revocations(file, list.get(), issuer);
-  }
+  if (added) write_revocations(file, list.get(), issuer);
   return added;
 }
 

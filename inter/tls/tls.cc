@@ -24,9 +24,8 @@ int on_verified(int ok, X509_STORE_CTX* store) {
     const auto* ssl =
         static_cast<SSL*>(X509_STORE_CTX_get_ex_data(store, SSL_get_ex_data_X509_STORE_CTX_idx()));
     auto* subject = static_cast<std::string*>(SSL_get_ex_data(ssl, subject_index()));
-    if (const X509* leaf = X509_STORE_CTX_get0_cert(store); subject != nullptr && leaf != nullptr) {
+    if (const X509* leaf = X509_STORE_CTX_get0_cert(store); subject != nullptr && leaf != nullptr)
       *subject = subject_of(leaf);
-    }
   }
   return ok;
 }
@@ -45,9 +44,7 @@ void check_revocations(X509_CRL* revocations, const Credentials& credentials) {
 
 void use_revocations(SSL_CTX* context, const Credentials& credentials) {
   const CrlPtr revocations = load_revocations(credentials.revocations);
-  if (!revocations) {
-    return;
-  }
+  if (!revocations) return;
   check_revocations(revocations.get(), credentials);
   X509_STORE* store = SSL_CTX_get_cert_store(context);
   if (X509_STORE_add_crl(store, revocations.get()) != 1 ||
@@ -168,9 +165,8 @@ TlsContext make_tls_context(const Credentials& credentials, TlsRole role) {
                             "this OpenSSL has no TLS 1.3: " + take_openssl_error());
   }
   use_cheap_key_exchanges(context);
-  if (SSL_CTX_load_verify_file(context, credentials.ca_certificate.c_str()) != 1) {
+  if (SSL_CTX_load_verify_file(context, credentials.ca_certificate.c_str()) != 1)
     cannot_use(credentials.ca_certificate);
-  }
   if (SSL_CTX_use_certificate_file(context, credentials.certificate.c_str(), SSL_FILETYPE_PEM) !=
       1) {
     cannot_use(credentials.certificate);
@@ -210,16 +206,12 @@ void check_own_certificate(const Credentials& credentials, const std::string& re
     throw std::system_error(Errc::bad_credentials,
                             file + " " + problem + ", and every peer would refuse it");
   }
-  if (!problem.empty()) {
-    spdlog::warn("{}: {} {}; peers will refuse it", region, file, problem);
-  }
+  if (!problem.empty()) spdlog::warn("{}: {} {}; peers will refuse it", region, file, problem);
 }
 
 std::string peer_region(const SSL* ssl) {
   const X509* certificate = SSL_get0_peer_certificate(ssl);
-  if (certificate == nullptr) {
-    throw LinkError(Errc::refused, "the peer showed no certificate");
-  }
+  if (certificate == nullptr) throw LinkError(Errc::refused, "the peer showed no certificate");
   const auto names = dns_names(certificate);
   if (names.size() != 1 || names[0].empty()) {
     throw LinkError(Errc::refused, "the peer's certificate (" + subject_of(certificate) +
@@ -230,20 +222,15 @@ std::string peer_region(const SSL* ssl) {
 
 LinkError describe_tls_failure(const SSL* ssl, unsigned long error) {
   const int reason = ERR_GET_LIB(error) == ERR_LIB_SSL ? ERR_GET_REASON(error) : 0;
-  if (reason == SSL_R_CERTIFICATE_VERIFY_FAILED) {
+  if (reason == SSL_R_CERTIFICATE_VERIFY_FAILED)
     return describe_verification(ssl, SSL_get_verify_result(ssl));
-  }
-  if (reason == SSL_R_PEER_DID_NOT_RETURN_A_CERTIFICATE) {
+  if (reason == SSL_R_PEER_DID_NOT_RETURN_A_CERTIFICATE)
     return {Errc::refused, "the peer showed no client certificate"};
-  }
-  if (reason == SSL_R_UNSUPPORTED_PROTOCOL) {
+  if (reason == SSL_R_UNSUPPORTED_PROTOCOL)
     return {Errc::not_tls, "the peer speaks only TLS versions older than 1.3"};
-  }
   const char* text = ERR_reason_error_string(error);
   const bool agreed = SSL_get_current_cipher(ssl) != nullptr;
-  if (!agreed && is_plaintext(reason)) {
-    return {Errc::not_tls, "the peer does not speak TLS"};
-  }
+  if (!agreed && is_plaintext(reason)) return {Errc::not_tls, "the peer does not speak TLS"};
   if (agreed && is_damage(reason)) {
     return {std::make_error_code(std::errc::bad_message),
             std::string("TLS failed: a record arrived damaged or forged: ") + text};

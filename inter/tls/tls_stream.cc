@@ -34,9 +34,7 @@ bool send_waiting(Socket& socket) {
   while (socket.sent < socket.waiting.size()) {
     const ssize_t result =
         send_some(socket, socket.waiting.data() + socket.sent, socket.waiting.size() - socket.sent);
-    if (result <= 0) {
-      return false;
-    }
+    if (result <= 0) return false;
     socket.sent += static_cast<std::size_t>(result);
   }
   socket.waiting.clear();
@@ -45,9 +43,7 @@ bool send_waiting(Socket& socket) {
 }
 
 int finish_write(BIO* bio, ssize_t result, std::size_t* written) {
-  if (is_transient(result)) {
-    BIO_set_retry_write(bio);
-  }
+  if (is_transient(result)) BIO_set_retry_write(bio);
   *written = result > 0 ? static_cast<std::size_t>(result) : 0;
   return result > 0 ? 1 : 0;
 }
@@ -56,12 +52,9 @@ int write_some(BIO* bio, const char* data, std::size_t size, std::size_t* writte
   BIO_clear_retry_flags(bio);
   Socket& socket = socket_of(bio);
   const bool full = socket.waiting.size() + size > socket.gathered_bytes_max;
-  if (full && !send_waiting(socket)) {
-    return finish_write(bio, -1, written);
-  }
-  if (size > socket.gathered_bytes_max) {
+  if (full && !send_waiting(socket)) return finish_write(bio, -1, written);
+  if (size > socket.gathered_bytes_max)
     return finish_write(bio, send_some(socket, data, size), written);
-  }
   socket.waiting.insert(socket.waiting.end(), data, data + size);
   *written = size;
   return 1;
@@ -82,9 +75,7 @@ int read_some(BIO* bio, char* data, std::size_t size, std::size_t* got) {
 
 long flush(BIO* bio) {
   BIO_clear_retry_flags(bio);
-  if (send_waiting(socket_of(bio))) {
-    return 1;
-  }
+  if (send_waiting(socket_of(bio))) return 1;
   std::size_t none = 0;
   return finish_write(bio, -1, &none);
 }
@@ -147,19 +138,11 @@ TlsStream::Step TlsStream::step(Call call) {
   std::size_t bytes = 0;
   const int result = call(ssl_.get(), bytes);
   const int system_error = errno;
-  if (result > 0) {
-    return {Outcome::done, bytes};
-  }
+  if (result > 0) return {Outcome::done, bytes};
   const int verdict = SSL_get_error(ssl_.get(), result);
-  if (verdict == SSL_ERROR_WANT_READ) {
-    return {Outcome::wants_reading};
-  }
-  if (verdict == SSL_ERROR_WANT_WRITE) {
-    return {Outcome::wants_writing};
-  }
-  if (verdict == SSL_ERROR_ZERO_RETURN && handshaken_) {
-    return {Outcome::ended};
-  }
+  if (verdict == SSL_ERROR_WANT_READ) return {Outcome::wants_reading};
+  if (verdict == SSL_ERROR_WANT_WRITE) return {Outcome::wants_writing};
+  if (verdict == SSL_ERROR_ZERO_RETURN && handshaken_) return {Outcome::ended};
   fail(verdict, system_error);
 }
 
@@ -209,13 +192,9 @@ TlsStream::Step TlsStream::flush() {
   ERR_clear_error();
   errno = 0;
   BIO* const below = SSL_get_wbio(ssl_.get());
-  if (BIO_flush(below) == 1) {
-    return {Outcome::done};
-  }
+  if (BIO_flush(below) == 1) return {Outcome::done};
   const int system_error = errno;
-  if (BIO_should_retry(below)) {
-    return {Outcome::wants_writing};
-  }
+  if (BIO_should_retry(below)) return {Outcome::wants_writing};
   fail(SSL_ERROR_SYSCALL, system_error);
 }
 

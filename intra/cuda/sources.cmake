@@ -27,14 +27,12 @@ if(CAUSEWAY_HAS_CUDA)
     ${CMAKE_CURRENT_LIST_DIR}/jobs/kernels.cu
     ${CMAKE_CURRENT_LIST_DIR}/device/kept_algorithms.cc
     ${CMAKE_CURRENT_LIST_DIR}/device/matrix_products.cc
-    ${CMAKE_CURRENT_LIST_DIR}/device/product_plan.cc
     ${CMAKE_CURRENT_LIST_DIR}/jobs/outer_kernels.cu
     ${CMAKE_CURRENT_LIST_DIR}/device/shared_library.cc)
   if(CUDNN_FRONTEND_INCLUDE_DIR AND CUDNN_INCLUDE_DIR)
-    set(sources_with_cudnn ${CMAKE_CURRENT_LIST_DIR}/device/attention_graph.cc ${CMAKE_CURRENT_LIST_DIR}/device/cudnn_attention.cc)
-    target_sources(causeway_intra_cuda PRIVATE ${sources_with_cudnn})
+    target_sources(causeway_intra_cuda PRIVATE ${CMAKE_CURRENT_LIST_DIR}/device/cudnn_attention.cc)
     set_source_files_properties(
-      ${sources_with_cudnn}
+      ${CMAKE_CURRENT_LIST_DIR}/device/cudnn_attention.cc
       PROPERTIES COMPILE_DEFINITIONS "NV_CUDNN_FRONTEND_USE_DYNAMIC_LOADING;CUDNN_FRONTEND_SKIP_JSON_LIB"
                  COMPILE_OPTIONS -Wno-stringop-overflow)  # g++ 12, in the frontend
     target_include_directories(causeway_intra_cuda SYSTEM PRIVATE ${CUDNN_FRONTEND_INCLUDE_DIR} ${CUDNN_INCLUDE_DIR})

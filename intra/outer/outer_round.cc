@@ -265,7 +265,7 @@ std::string name_of(const diloco::CommitRecord& record, std::size_t place) {
                      record.round);
 }
 
-bool has(const std::vector<Outcome>& outcomes, Fate fate) {
+bool has(const std::vector<Outcome>& outcomes, ContributionFate fate) {
   return std::ranges::find(outcomes, fate, &Outcome::fate) != outcomes.end();
 }
 
@@ -303,14 +303,14 @@ std::vector<Outcome> OuterRound::apply(Collective& collective, const diloco::Com
   std::vector<Outcome> outcomes;
   together(collective, "settling own contributions",
            [&] { outcomes = settle_own(record, state, spans); });
-  if (has(outcomes, Fate::returned))
+  if (has(outcomes, ContributionFate::returned))
     spans.complete(collective, ownership_.by_rank(), Flat::residual);
   const auto root = [&](Flat which, std::vector<diloco::Digest>& leaves) {
     return ownership_.root(collective, fragment, spans, which, leaves);
   };
   const diloco::Digest anchor_root = root(Flat::anchor, state.leaves.anchor);
   state.digest = diloco::state_digest(anchor_root, root(Flat::momentum, state.leaves.momentum));
-  follow_anchor(state, synchronous() || has(outcomes, Fate::forgotten), spans);
+  follow_anchor(state, synchronous() || has(outcomes, ContributionFate::forgotten), spans);
   state.confirmed_share = share.value_or(state.confirmed_share);
   ++state.version;
   state.held_out_loss.reset();

@@ -22,10 +22,10 @@
 #include "diloco/maths/outer.h"
 #include "intra/collective/collective.h"
 #include "intra/outer/codec_policy.h"
+#include "intra/outer/contribution_fate.h"
 #include "intra/outer/outer_spans.h"
 #include "intra/outer/outer_state.h"
 #include "intra/outer/ownership.h"
-#include "intra/outer/settling.h"
 
 namespace causeway::intra {
 

@@ -7,7 +7,6 @@
 #include "intra/base/resources.h"
 #include "intra/collective/gradient_reducer.h"
 #include "intra/step/muon.h"
-#include "intra/step/muon_matrices.h"
 #include "intra/step/optimizer_share.h"
 #include "intra/step/stepper.h"
 

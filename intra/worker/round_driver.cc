@@ -347,7 +347,9 @@ void RoundDriver::log(const std::vector<Outcome>& outcomes, diloco::Round round)
   for (const Outcome& outcome : outcomes) {
     const std::string told = sentence(outcome, round);
     if (told.empty()) continue;
-    spdlog::log(outcome.fate == Fate::delivered ? spdlog::level::info : spdlog::level::warn, told);
+    spdlog::log(
+        outcome.fate == ContributionFate::delivered ? spdlog::level::info : spdlog::level::warn,
+        told);
   }
 }
 

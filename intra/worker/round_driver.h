@@ -25,10 +25,10 @@
 #include <vector>
 
 #include "diloco/worker/worker_session.h"
+#include "intra/outer/contribution_fate.h"
 #include "intra/outer/outer_round.h"
 #include "intra/outer/outer_spans.h"
 #include "intra/outer/outer_state.h"
-#include "intra/outer/settling.h"
 #include "intra/outer/state_file.h"
 #include "intra/worker/gathering.h"
 

@@ -25,6 +25,8 @@ EXAMPLES = {
     "An impairment of the simulated WAN": r"stalls_per_s|StallSchedule|stall_schedule",
     "A fault of the simulated WAN": r"kill[-_]after",
     "A metric of the worker": r"device_memory_peak_bytes",
+    "What a coordinator says of its region": r"missing_ranks",
+    "A figure of a simulated run": r"k_at_end",
     "A metric of a link": r"rate_p05",
     "A function of the C API": r"causeway_worker_validated|\bvalidated\(",
     "A collective": r"reduce_scatter_sum",

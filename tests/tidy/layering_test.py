@@ -76,7 +76,7 @@ ROOMS = {
     "apps/describe": [],
     "apps/run/page": [],
     "apps/run/config": ["apps/run/page", "compression/*", "inter/*", "diloco/*", "intra/*"],
-    "apps/run/region": ["apps/run/config", "apps/run/page", "compression/*", "inter/*", "diloco/*", "intra/*", "wan-sim/*"],
+    "apps/run/region": ["apps/run/config", "apps/run/page", "compression/*", "inter/*", "diloco/*", "intra/*"],
     "apps/run/watch": ["apps/run/config", "apps/run/page", "apps/run/region", "inter/*", "diloco/*"],
     "apps/run/doctor": ["apps/run/config", "apps/run/page", "apps/run/region", "inter/*", "diloco/*", "intra/*"],
     "apps/run/learning": ["apps/run/config", "apps/run/page", "compression/*", "inter/*", "diloco/*", "intra/*"],

@@ -28,7 +28,7 @@ COLLECTIONS = {
         "intra/cuda/jobs/job_attention.h", "intra/cuda/jobs/job_classifier.h", "intra/cuda/jobs/job_embedding.h", "intra/cuda/jobs/job_norm.h",
         "intra/cuda/jobs/job_optimizer.h", "intra/cuda/jobs/job_outer.h", "intra/cuda/jobs/job_pointwise.h"),
     "tools for one purpose": (
-        "apps/run/region/own_process.h", "compression/base/parallel.h", "inter/base/async.h", "inter/base/retry.h",
+        "apps/run/region/own_process.h", "intra/cuda/device/cudnn_attention.h", "compression/base/parallel.h", "inter/base/async.h", "inter/base/retry.h",
         "diloco/files/file_io.h", "diloco/files/fault_point.h", "intra/base/resources.h", "intra/published/checkpoint.h",
         "intra/worker/worker_arguments.h"),
     "constants": ("inter/base/limits.h",),
@@ -40,13 +40,13 @@ COLLECTIONS = {
         "intra/published/token_shard.h"),
     "files of one kind": ("inter/blob/spool_files.h", "apps/run/region/region_files.h"),
     "a subject of its own, as textbooks name it": (
-        "inter/route/topology.h", "inter/tls/pki.h", "inter/tls/signature.h", "diloco/maths/sha256_leaf.h",
+        "inter/frame/blob_chunks.h", "inter/route/topology.h", "inter/tls/pki.h", "inter/tls/signature.h", "diloco/maths/sha256_leaf.h",
         "diloco/pacing/objective.h", "diloco/pacing/time_model.h", "intra/base/splitmix.h", "wan-sim/base/impairments.h",),
     "a type without methods": (),
     "the act, where the function is the verb": (
         "inter/mesh/greeting.h", "apps/run/simulate/simulation.h"),
     "processes: which, and what is done to them": (
-        "apps/run/simulate/region_processes.h", "apps/flags.h"),
+        "apps/run/simulate/process_action.h", "apps/run/simulate/region_processes.h", "apps/flags.h"),
 }
 LISTED = {name for names in COLLECTIONS.values() for name in names}
 

@@ -43,14 +43,11 @@ REASONS = {
     "tests/intra/step/training_state_test.cc": "one test for each kind of damage",
     "tests/gpu_double/double_test.cc": "one test for each rule of the doubles",
     # functions
-    "apps/coordinator.cc:run_coordinator": "the life of one process, with an answer to each way in which it ends",
     "diloco/files/fault_point.cc:kStates": "a table",
     "tests/fuzz/frame_fuzz.cc:decode": "one case for each frame",
     "inter/mesh/session.cc:on_control": "one case for each frame",
     "apps/main.cc:main": "one line for each subcommand, and one catch for each exit code",
-    "diloco/coordinator/coordinator_status.cc:add_round": "one key a line",
     "tests/compression/codecs/specs.h:kSpecs": "a table",
-    "apps/certs.cc:add_certs": "flags, each with its sentence",
     "tests/diloco/cluster/cluster_handling.cc:execute": "one case for each action",
     "apps/run/config/config_schema_data.cc:add_data_keys": "a table",
     # classes

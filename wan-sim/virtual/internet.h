@@ -18,7 +18,7 @@
 #include <string>
 #include <utility>
 
-#include "inter/frame/blob.h"
+#include "inter/frame/blob_chunks.h"
 #include "inter/mesh/mesh.h"
 #include "inter/route/router.h"
 #include "wan-sim/virtual/virtual_wan.h"

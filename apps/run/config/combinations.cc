@@ -1,4 +1,4 @@
-#include "apps/run/config/combinations.h"
+#include "apps/run/config/parsed_config.h"
 
 #include <algorithm>
 #include <cmath>

@@ -5,7 +5,6 @@
 #include <set>
 #include <system_error>
 
-#include "apps/run/config/combinations.h"
 #include "apps/run/config/config_schema.h"
 #include "apps/run/config/parsed_config.h"
 #include "apps/run/config/suitable_outer.h"

@@ -14,7 +14,6 @@
 #include "diloco/maths/outer.h"
 #include "diloco/pacing/k_policy.h"
 #include "diloco/pacing/pace.h"
-#include "diloco/pacing/sync_rules.h"
 #include "diloco/region/protocol_options.h"
 #include "inter/mesh/mesh.h"
 #include "intra/step/worker_options.h"

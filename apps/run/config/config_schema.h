@@ -54,7 +54,6 @@ void add_ledger_keys(std::vector<Key<Config>>& keys);
 void add_sync_keys(std::vector<Key<Config>>& keys);
 void add_link_keys(std::vector<Key<Config>>& keys);
 void add_budget_keys(std::vector<Key<Config>>& keys);
-void add_overlap_keys(std::vector<Key<Config>>& keys);
 Key<RegionConfig> overlap_key();
 Key<RegionConfig> region_data_key();
 

@@ -32,4 +32,9 @@ Config load_config_text(const std::string& text, const std::string& file,
                         const std::vector<std::string>& overrides,
                         Trainer trainer = Trainer::as_configured);
 
+// Settings that are fine alone and impossible together.
+
+// Throws ConfigError, which names one of the settings and where in `file` it was set.
+void check_combinations(const ParsedConfig& parsed, const std::string& file);
+
 }  // namespace causeway::run

@@ -8,6 +8,8 @@
 
 #include <nlohmann/json.hpp>
 
+#include "apps/run/watch/metrics_server.h"
+
 namespace causeway::run {
 
 struct FollowFigures {
@@ -43,5 +45,9 @@ class FollowReport {
   FollowFigures figures_;
   std::function<void()> news_;
 };
+
+// What it shows over HTTP: its figures, whether it gets on, and which version is published.
+// `report` outlives what asks for the pages.
+MetricsPages follow_pages(const FollowReport& report);
 
 }  // namespace causeway::run

@@ -186,7 +186,7 @@ void Follower::check_settings(const Link& link, const std::string& settings) {
 asio::awaitable<void> Follower::take_entries(Link& link, const diloco::FollowerAnswer& answer) {
   run_.add(told_, answer);
   if (run_.entries() + told_.size() < told_.known) co_return;
-  FollowedRun::Signatures signatures = run_.signers(told_, answer, regions_.context());
+  SignedLedger::Signatures signatures = run_.signers(told_, answer, regions_.context());
   co_await confirm(link.region(), signatures);
   if (!run_.enough(signatures)) {
     std::string signers;
@@ -203,7 +203,7 @@ asio::awaitable<void> Follower::take_entries(Link& link, const diloco::FollowerA
 
 // Others say whether they have the same entries, until enough have.
 asio::awaitable<void> Follower::confirm(const std::string& main,
-                                        FollowedRun::Signatures& signatures) {
+                                        SignedLedger::Signatures& signatures) {
   const diloco::FollowerQuestion question{
       .first = run_.entries() + told_.size() - 1, .wait = true, .most = 1};
   for (const std::string& region : run_.trusted()) {

@@ -24,9 +24,9 @@
 #include "apps/run/config/config.h"
 #include "apps/run/follow/follow_report.h"
 #include "apps/run/follow/followed_regions.h"
-#include "apps/run/follow/followed_run.h"
 #include "apps/run/follow/followed_state.h"
 #include "apps/run/follow/published_versions.h"
+#include "apps/run/follow/signed_ledger.h"
 #include "inter/blob/spool.h"
 
 namespace causeway::run {
@@ -63,7 +63,7 @@ class Follower {
   void check_run(const Link& link, const diloco::FollowerAnswer& answer);
   void check_settings(const Link& link, const std::string& settings);
   asio::awaitable<void> take_entries(Link& link, const diloco::FollowerAnswer& answer);
-  asio::awaitable<void> confirm(const std::string& main, FollowedRun::Signatures& signatures);
+  asio::awaitable<void> confirm(const std::string& main, SignedLedger::Signatures& signatures);
   void know_members();
 
   asio::awaitable<bool> advance(Link& link);
@@ -92,7 +92,7 @@ class Follower {
   FollowOptions options_;
   FollowReport& report_;
   FollowedRegions regions_;
-  FollowedRun run_;
+  SignedLedger run_;
   inter::Spool spool_;
   PublishedVersions versions_;
   std::unique_ptr<FollowedState> state_;

@@ -5,6 +5,7 @@
 #include <charconv>
 #include <fstream>
 #include <iterator>
+#include <map>
 #include <system_error>
 
 #include "apps/run/page/format.h"
@@ -14,55 +15,38 @@
 namespace causeway::run {
 namespace {
 
-using Json = nlohmann::json;
 using OrderedJson = nlohmann::ordered_json;
 
 std::string of_period(const std::string& period) {
   return period == "run" ? " for the whole run" : " a " + period;
 }
 
-}  // namespace
-
-std::optional<EgressStatus> egress_of(const Json& status) {
-  const Json json = object_in(status, "egress");
-  const std::optional<double> cost = number_in(json, "cost");
-  if (!cost) return std::nullopt;
-  const double step = get<double>(object_in(status, "progress"), "step");
-  const double steps = get<double>(status, "steps");
-  const bool goes_on = step > 0 && !get<bool>(status, "finished");
-  EgressStatus egress{.region = get<std::string>(status, "region"),
-                      .cost = *cost,
-                      .at_end = goes_on ? *cost * std::max(1.0, steps / step) : *cost,
-                      .run_at_end = number_in(json, "run_forecast")};
-  const Json said = object_in(json, "said");
-  for (const auto& [region, paid] : said.items()) {
-    if (paid.is_number()) egress.said[region] = paid.get<double>();
-  }
-  const auto limits = json.find("limits");
-  if (limits == json.end() || !limits->is_array()) return egress;
-  for (const Json& limit : *limits) {
-    if (!limit.is_object()) continue;
-    egress.limits.push_back({get<std::string>(limit, "period"), get<double>(limit, "limit"),
-                             get<double>(limit, "spent"), get<double>(limit, "forecast")});
-  }
-  return egress;
+// Of what is spent in proportion to steps.
+double growth_to_the_end(const RegionStatus& region) {
+  const auto step = static_cast<double>(region.progress.step());
+  const bool goes_on = step > 0 && !region.finished;
+  return goes_on ? std::max(1.0, static_cast<double>(region.steps) / step) : 1;
 }
 
-std::optional<RunEgress> sum(const std::vector<EgressStatus>& regions) {
-  if (regions.empty()) return std::nullopt;
+}  // namespace
+
+std::optional<RunEgress> run_egress(const std::vector<RegionStatus>& regions) {
   RunEgress run;
   std::optional<double> agreed;
   std::map<std::string, double> costs;
   double seen = 0, seen_at_end = 0;
-  for (const EgressStatus& region : regions) {
-    seen += region.cost;
-    seen_at_end += region.at_end;
-    costs[region.region] = std::max(costs[region.region], region.cost);
-    for (const auto& [name, cost] : region.said) costs[name] = std::max(costs[name], cost);
-    if (!region.run_at_end || region.run_at_end < agreed) continue;
-    agreed = region.run_at_end;
-    run.limits = region.limits;
+  for (const RegionStatus& region : regions) {
+    if (!region.egress) continue;
+    const diloco::EgressStatus& egress = *region.egress;
+    seen += egress.cost;
+    seen_at_end += egress.cost * growth_to_the_end(region);
+    costs[region.region] = std::max(costs[region.region], egress.cost);
+    for (const auto& [name, cost] : egress.said) costs[name] = std::max(costs[name], cost);
+    if (!egress.run_forecast || egress.run_forecast < agreed) continue;
+    agreed = egress.run_forecast;
+    run.limits = egress.limits;
   }
+  if (costs.empty()) return std::nullopt;
   for (const auto& [name, cost] : costs) run.cost += cost;
   const double growth = seen > 0 ? seen_at_end / seen : 1;
   run.at_end = agreed ? std::max(*agreed, run.cost) : growth * run.cost;
@@ -102,35 +86,7 @@ bool was_started(const std::filesystem::path& region_directory) {
 }
 
 std::optional<RegionStatus> read_status(const std::filesystem::path& region_directory) {
-  const auto json = parse_object(read_text_file(region_directory / "status.json"));
-  if (!json) return std::nullopt;
-  const Json progress = object_in(*json, "progress");
-  RegionStatus status;
-  status.pid = get<std::uint64_t>(*json, "pid");
-  status.version = get<std::uint64_t>(*json, "version");
-  status.step = get<std::uint64_t>(progress, "step");
-  status.loss = get<double>(progress, "loss");
-  status.tokens_per_s = get<double>(progress, "tokens_per_s");
-  status.mfu = get<double>(progress, "mfu");
-  status.val_loss = number_in(progress, "val_loss");
-  status.phase = get<std::string>(progress, "phase");
-  status.state = status.phase;
-  status.finished = get<bool>(*json, "finished");
-  const std::string waiting = get<std::string>(*json, "waiting");
-  if (!waiting.empty()) status.state = "waits for " + waiting;
-  status.k = get<std::uint64_t>(*json, "k");
-  status.k_change = get<std::string>(*json, "k_change");
-  status.wan_tx_bytes = get<std::uint64_t>(*json, "wan_tx_bytes");
-  status.wan_rx_bytes = get<std::uint64_t>(*json, "wan_rx_bytes");
-  const Json links = object_in(*json, "links");
-  for (const auto& [peer, link] : links.items()) {
-    if (!link.is_object()) continue;
-    status.links[peer] = {get<bool>(link, "up"), get<std::uint64_t>(link, "tx_bytes"),
-                          get<std::uint64_t>(link, "rx_bytes"), get<double>(link, "round_trip_ms"),
-                          get<std::string>(link, "via")};
-  }
-  status.egress = egress_of(*json);
-  return status;
+  return diloco::parse_region_status(read_text_file(region_directory / "status.json"));
 }
 
 std::vector<Event> read_events(const std::filesystem::path& file) {

@@ -6,73 +6,32 @@
 #include <chrono>
 #include <cstdint>
 #include <filesystem>
-#include <map>
 #include <optional>
 #include <stdexcept>
 #include <string>
 #include <vector>
 
-#include <nlohmann/json_fwd.hpp>
+#include "diloco/coordinator/region_status.h"
 
 namespace causeway::run {
 
-// What status.json says of the cost of egress, of one region and of the run.
+using diloco::EgressLimit;
+using diloco::LinkStatus;
+using diloco::RegionStatus;
 
-// In the currency of links.prices.
-struct EgressLimit {
-  std::string period;  // "day", "month" or "run"
-  double limit = 0, spent = 0, forecast = 0;
-};
+bool was_started(const std::filesystem::path& region_directory);  // a coordinator was, in it
+std::optional<RegionStatus> read_status(const std::filesystem::path& region_directory);
 
-struct EgressStatus {
-  std::string region = {};
-  double cost = 0;    // of this region, since the run began
-  double at_end = 0;  // of the run, if it goes on as it did
-  // Where there is a budget.
-  std::optional<double> run_at_end = {};  // of all regions
-  std::vector<EgressLimit> limits = {};
-  std::map<std::string, double> said = {};  // by each region, as far as this one heard
-};
-
-// None: the region's coordinator knows no prices.
-std::optional<EgressStatus> egress_of(const nlohmann::json& status);
-
-// Of all regions together: of one that is not seen, what it said to the others.
+// What egress has cost and will have, of all regions together: of one that is not seen, what it
+// said to the others.
 struct RunEgress {
   double cost = 0, at_end = 0;
   std::vector<EgressLimit> limits = {};  // as the region says that has seen most
 };
 // None: no region knows its cost.
-std::optional<RunEgress> sum(const std::vector<EgressStatus>& regions);
+std::optional<RunEgress> run_egress(const std::vector<RegionStatus>& regions);
 // "1.20 so far, about 4.80 at the end of the run; 0.80 of 1.00 a day, about 0.95 at its end"
 std::string to_string(const RunEgress& egress);
-
-struct LinkStatus {
-  bool up = false;
-  std::uint64_t tx_bytes = 0, rx_bytes = 0;  // since the coordinator's start
-  double round_trip_ms = 0;
-  std::string via;  // the region by way of which the peer is reached, while it is down
-};
-
-struct RegionStatus {
-  std::uint64_t pid = 0;      // of the coordinator
-  std::uint64_t version = 0;  // rounds applied
-  std::uint64_t step = 0;
-  double loss = 0;
-  double tokens_per_s = 0;
-  double mfu = 0;                                    // 0: unknown
-  std::optional<double> val_loss;                    // the newest validation's
-  std::string phase;                                 // of its worker; empty: none has worked yet
-  std::string state;                                 // what it does or waits for
-  bool finished = false;                             // the run is over there
-  std::uint64_t k = 0;                               // of the open round
-  std::string k_change;                              // the newest; empty: none
-  std::uint64_t wan_tx_bytes = 0, wan_rx_bytes = 0;  // over the whole run
-  std::map<std::string, LinkStatus> links;
-  std::optional<EgressStatus> egress;
-};
-bool was_started(const std::filesystem::path& region_directory);  // a coordinator was, in it
-std::optional<RegionStatus> read_status(const std::filesystem::path& region_directory);
 
 // One line of events.jsonl: a round that was applied, or something else that happened (a link that
 // went down, a snapshot adopted).

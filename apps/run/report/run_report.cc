@@ -16,13 +16,14 @@ using Regions = std::vector<RegionHistory>;
 
 std::uint64_t steps_of(const RegionHistory& region) {
   if (region.result) return region.result->progress.step();
-  return region.status ? region.status->step : 0;
+  return region.status ? region.status->progress.step() : 0;
 }
 
 // As long as its worker is not done, that of the newest validation.
 std::optional<double> validation_of(const RegionHistory& region) {
   if (region.result) return region.result->val_loss();
-  return region.status ? region.status->val_loss : std::nullopt;
+  if (!region.status || !region.status->progress.has_val_loss()) return std::nullopt;
+  return region.status->progress.val_loss();
 }
 
 bool any_timed(const Regions& regions) {
@@ -91,11 +92,11 @@ std::string sameness(const Regions& regions) {
 }
 
 std::string egress(const Regions& regions) {
-  std::vector<EgressStatus> known;
+  std::vector<RegionStatus> statuses;
   for (const RegionHistory& region : regions) {
-    if (region.status && region.status->egress) known.push_back(*region.status->egress);
+    if (region.status) statuses.push_back(*region.status);
   }
-  const auto run = sum(known);
+  const auto run = run_egress(statuses);
   if (!run) return "";
   const bool over = std::ranges::all_of(regions, &RegionHistory::finished);
   std::string text = over ? format_money(run->cost) : to_string(*run);
@@ -113,11 +114,11 @@ std::string table(const Regions& regions) {
     const intra::WorkerResult result = region.result.value_or(intra::WorkerResult{});
     rows.push_back(
         {region.name, format_count(region.rounds.size()), format_count(steps_of(region)),
-         timed || status.loss <= 0 ? "" : format_fixed(status.loss, 4),
+         timed || status.progress.loss() <= 0 ? "" : format_fixed(status.progress.loss(), 4),
          loss_text(validation_of(region), timed), format_bytes(double(status.wan_tx_bytes)),
          format_bytes(double(status.wan_rx_bytes)),
          region.result ? format_fixed(100 * result.utilisation(), 1) + " %" : "",
-         result.params_digest.substr(0, 12), region.finished ? "finished" : status.state});
+         result.params_digest.substr(0, 12), region.finished ? "finished" : status.state()});
   }
   return html_table({"region", "rounds", "steps", "loss", "validation loss", "sent", "received",
                      "utilisation", "parameters", "state"},

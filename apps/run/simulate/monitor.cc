@@ -25,7 +25,7 @@ Monitor::Monitor(const Config& config, const RunDirectory& directory)
 bool Monitor::has_worked(const std::string& region) const {
   if (worked_.contains(region)) return true;
   const auto status = read_status(directory_.region(region));
-  return status && is_of_now(region, *status) && !status->phase.empty();
+  return status && is_of_now(region, *status) && !status->progress.phase().empty();
 }
 
 bool Monitor::is_of_now(const std::string& region, const RegionStatus& status) const {
@@ -58,7 +58,7 @@ const View& Monitor::observe_training(double elapsed_s, std::uint32_t restarts) 
   view_.rounds = pace(config_).rounds();
   view_.restarts = restarts;
   view_.wan_bytes = 0;
-  std::vector<EgressStatus> egress;
+  std::vector<RegionStatus> seen;
   std::vector<std::optional<RegionStatus>> statuses;
   for (const RegionConfig& region : config_.regions)
     statuses.push_back(read_status(directory_.region(region.name)));
@@ -70,11 +70,11 @@ const View& Monitor::observe_training(double elapsed_s, std::uint32_t restarts) 
     if (!status) continue;
     take(i, name, *status, elapsed_s);
     versions_[name] = status->version;
-    if (is_of_now(name, *status) && !status->phase.empty()) worked_.insert(name);
+    if (is_of_now(name, *status) && !status->progress.phase().empty()) worked_.insert(name);
     view_.round = std::max(view_.round, status->version);
     if (name == config_.sync.founder) follow_k(*status);
     view_.wan_bytes += status->wan_tx_bytes;
-    if (status->egress) egress.push_back(*status->egress);
+    seen.push_back(*status);
     if (over) continue;  // regions close their links: they are shown as they last were
     std::vector<LinkView>& links = view_.regions[i].links;
     links.clear();
@@ -82,7 +82,7 @@ const View& Monitor::observe_training(double elapsed_s, std::uint32_t restarts) 
       links.push_back({peer, link.up, link.round_trip_ms, link.via});
   }
   view_.wan_bytes_per_s = wan_rate(elapsed_s);
-  view_.egress = sum(egress);
+  view_.egress = run_egress(seen);
   finish_observation(elapsed_s);
   return view_;
 }
@@ -92,7 +92,7 @@ void Monitor::follow_k(const RegionStatus& status) {
   if (!k_policy(config_).measures() || status.k == 0) return;
   const std::uint64_t round_steps =
       std::max<std::uint64_t>(1, status.k / config_.overlap.fragments);
-  const std::uint64_t left = view_.steps - std::min(view_.steps, status.step);
+  const std::uint64_t left = view_.steps - std::min(view_.steps, status.progress.step());
   view_.rounds = status.version + (left + round_steps - 1) / round_steps;
   if (status.k_change == k_change_) return;
   k_change_ = status.k_change;
@@ -113,22 +113,30 @@ const View& Monitor::observe_baseline(double elapsed_s) {
 void Monitor::take(std::size_t index, const std::string& series, const RegionStatus& status,
                    double elapsed_s) {
   RegionView& region = view_.regions[index];
-  region.step = status.step;
-  region.loss = status.loss;
-  region.tokens_per_s = status.tokens_per_s;
-  region.mfu = status.mfu;
-  region.val_loss = status.val_loss;
-  if (!status.state.empty()) region.state = status.state;
-  if (series.empty() || status.step == 0) return;
+  const diloco::Progress& progress = status.progress;
+  const auto validated =
+      progress.has_val_loss() ? std::optional(progress.val_loss()) : std::nullopt;
+  region.step = progress.step();
+  region.loss = progress.loss();
+  region.tokens_per_s = progress.tokens_per_s();
+  region.mfu = progress.mfu();
+  region.val_loss = validated;
+  if (!status.state().empty()) region.state = status.state();
+  if (series.empty() || progress.step() == 0) return;
   Sample& last = last_samples_[series];
   const bool new_round = status.version > last.version;
-  if (status.step <= last.step && !new_round) return;
+  if (progress.step() <= last.step && !new_round) return;
   if (!new_round && elapsed_s < last.time_s + kSampleInterval_s) return;
-  const auto validated = status.val_loss;
   const bool again = validated == validated_[series];
   validated_[series] = validated;
-  last = {elapsed_s,           series,      status.step,         status.version,
-          status.wan_tx_bytes, status.loss, status.tokens_per_s, again ? std::nullopt : validated};
+  last = {.time_s = elapsed_s,
+          .region = series,
+          .step = progress.step(),
+          .version = status.version,
+          .wan_tx_bytes = status.wan_tx_bytes,
+          .loss = progress.loss(),
+          .tokens_per_s = progress.tokens_per_s(),
+          .val_loss = again ? std::nullopt : validated};
   new_samples_.push_back(last);
 }
 

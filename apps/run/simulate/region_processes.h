@@ -11,8 +11,8 @@
 
 #include "apps/run/config/config.h"
 #include "apps/run/region/run_directory.h"
-#include "apps/run/region/supervisor.h"
 #include "apps/run/simulate/monitor.h"
+#include "apps/run/simulate/supervisor.h"
 #include "apps/run/simulate/wan.h"
 
 namespace causeway::run {

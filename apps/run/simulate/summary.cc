@@ -28,7 +28,7 @@ RegionSummary summarize_region(const RegionConfig& region, const std::filesystem
   RegionSummary out;
   out.name = region.name;
   out.result = *result;
-  out.loss = status.loss;
+  out.loss = status.progress.loss();
   out.wan_tx_bytes = status.wan_tx_bytes;
   out.wan_rx_bytes = status.wan_rx_bytes;
   if (status.egress) out.egress_cost = status.egress->cost;
@@ -194,14 +194,13 @@ std::uint64_t parameter_count(const Config& config, const std::filesystem::path&
   return layout->parameter_count();
 }
 
-std::vector<EgressStatus> egress_of_regions(const Config& config,
-                                            const std::filesystem::path& out) {
-  std::vector<EgressStatus> known;
+std::vector<RegionStatus> statuses_of(const Config& config, const std::filesystem::path& out) {
+  std::vector<RegionStatus> statuses;
   for (const RegionConfig& region : config.regions) {
-    const auto status = read_status(out / "regions" / region.name);
-    if (status && status->egress) known.push_back(*status->egress);
+    if (auto status = read_status(out / "regions" / region.name))
+      statuses.push_back(*std::move(status));
   }
-  return known;
+  return statuses;
 }
 
 }  // namespace
@@ -233,7 +232,7 @@ Summary summarize(const Config& config, const std::filesystem::path& out,
     summary.k_at_end = read_status(directory).value_or(RegionStatus{}).k;
     summary.k_changes = k_changes(events.back());
   }
-  if (const auto egress = sum(egress_of_regions(config, out))) summary.limits = egress->limits;
+  if (const auto egress = run_egress(statuses_of(config, out))) summary.limits = egress->limits;
   summary.baseline_val_loss = baseline_loss(config, out);
   summary.wan_bytes_if_synced_every_step =
       ring_all_reduce_bytes(summary.parameters, config.regions.size(), config.train.steps);

@@ -8,11 +8,9 @@
 // configured codec's other ways to overlap exchanges with steps, with each inner optimizer.
 #pragma once
 
-#include <compare>
 #include <cstdint>
 #include <filesystem>
 #include <functional>
-#include <map>
 #include <optional>
 #include <string>
 #include <utility>
@@ -53,37 +51,5 @@ inline constexpr std::uint32_t kCalibrationRatio = 4;
 // Nothing is known if `triples` is 0. `note` is told what is trained. Throws what trials throw.
 Calibration calibrate(const Config& config, const CalibrationOptions& options,
                       const std::function<void(const std::string&)>& note);
-
-// Losses of short trials, kept in a file for each way to train.
-
-struct LossKey {
-  std::uint32_t k = 0;
-  std::uint64_t steps = 0, seed = 0;
-  auto operator<=>(const LossKey&) const = default;
-
-  // Of the run that synchronises every step.
-  LossKey lockstep() const { return {0, steps, seed}; }
-};
-
-class LossTable {
- public:
-  // Reads what `directory` holds of trials of this configuration.
-  LossTable(const Config& config, const std::filesystem::path& directory);
-
-  std::optional<double> find(const LossKey& key) const;
-  const std::map<LossKey, double>& all() const { return losses_; }
-  // A run synchronised every step if key.k is 0. Trials of one table may run side by side.
-  double train(const LossKey& key) const;
-  void keep(const LossKey& key, double loss);
-
- private:
-  Config config_;
-  std::filesystem::path file_;
-  std::map<LossKey, double> losses_;
-};
-
-// Names everything that the losses depend on but K, the number of steps and the seed: model,
-// data, optimizers, codec, batch and the number of regions.
-std::string calibration_key(const Config& config);
 
 }  // namespace causeway::run

@@ -5,7 +5,6 @@
 #include <optional>
 
 #include <fmt/format.h>
-#include <nlohmann/json.hpp>
 
 #include "apps/run/config/config.h"
 #include "apps/run/region/region_files.h"
@@ -18,18 +17,12 @@ namespace {
 
 constexpr std::size_t kRingOrdersMax = 8;  // regions whose orders are all tried
 
-std::optional<MeasuredLink> measured_link(const std::filesystem::path& run, const std::string& from,
-                                          const std::string& to) {
-  const auto json =
-      nlohmann::json::parse(read_text_file(run / "regions" / from / "status.json"), nullptr, false);
-  const auto path = nlohmann::json::json_pointer("/links/" + to);
-  if (!json.is_object() || !json.contains(path) || !json.at(path).is_object()) return std::nullopt;
-  const auto number = [&link = json.at(path)](const char* name) {
-    const auto found = link.find(name);
-    return found != link.end() && found->is_number() ? found->get<double>() : 0.0;
-  };
-  return MeasuredLink{number("round_trip_ms"), number("rate_mbit_s"), number("rate_p50_mbit_s"),
-                      number("rate_p05_mbit_s")};
+std::optional<LinkStatus> measured_link(const std::filesystem::path& run, const std::string& from,
+                                        const std::string& to) {
+  const auto status = read_status(run / "regions" / from);
+  if (!status) return std::nullopt;
+  const auto link = status->links.find(to);
+  return link == status->links.end() ? std::nullopt : std::optional(link->second);
 }
 
 double slowest_edge_s(const inter::LinkMatrix& links, const std::vector<std::string>& order,
@@ -56,9 +49,9 @@ wan_sim::Scenario links_of_profile(const std::filesystem::path& file,
   return scenario;
 }
 
-std::map<std::pair<std::string, std::string>, MeasuredLink> measured_links(
+std::map<std::pair<std::string, std::string>, LinkStatus> measured_links(
     const std::filesystem::path& run, const std::vector<std::string>& regions) {
-  std::map<std::pair<std::string, std::string>, MeasuredLink> links;
+  std::map<std::pair<std::string, std::string>, LinkStatus> links;
   for (const std::string& from : regions) {
     for (const std::string& to : regions) {
       if (from == to) continue;

@@ -10,6 +10,7 @@
 #include <utility>
 #include <vector>
 
+#include "apps/run/region/region_files.h"
 #include "inter/route/topology.h"
 #include "wan-sim/scenario/scenario.h"
 
@@ -19,14 +20,10 @@ namespace causeway::run {
 wan_sim::Scenario links_of_profile(const std::filesystem::path& file,
                                    const std::vector<std::string>& regions);
 
-// What a region's coordinator measured of its link to another one. 0: unknown.
-struct MeasuredLink {
-  double round_trip_ms = 0, rate_mbit_s = 0;
-  double rate_p50_mbit_s = 0, rate_p05_mbit_s = 0;  // below which half and 5 % of its rates lie
-};
+// What a region's coordinator measured of its link to another one, by both; rates of 0: unknown.
 // By regions/*/status.json of a run directory. A direction in which little was sent is taken to be
 // as the other one. Throws ConfigError naming the link that was measured in neither.
-std::map<std::pair<std::string, std::string>, MeasuredLink> measured_links(
+std::map<std::pair<std::string, std::string>, LinkStatus> measured_links(
     const std::filesystem::path& run, const std::vector<std::string>& regions);
 
 // Of measured_links().

@@ -9,6 +9,7 @@
 
 #include "apps/run/page/format.h"
 #include "apps/run/probe/probe.h"
+#include "apps/run/probe/program_probe.h"
 #include "apps/run/probe/runs.h"
 #include "apps/run/region/region_files.h"
 #include "apps/run/tune/links.h"

@@ -14,7 +14,7 @@
 #include "diloco/files/error.h"
 #include "diloco/files/file_io.h"
 #include "diloco/ledger/ledger.h"
-#include "diloco/log/records.h"
+#include "diloco/log/withdraw.h"
 #include "diloco/maths/digest.h"
 #include "inter/blob/spool_files.h"
 #include "inter/tls/pki.h"

@@ -13,7 +13,7 @@
 #include "diloco/ledger/ledger_file.h"
 #include "diloco/log/record.h"
 #include "diloco/maths/digest.h"
-#include "inter/frame/blob.h"
+#include "inter/frame/blob_chunks.h"
 
 namespace causeway::run {
 

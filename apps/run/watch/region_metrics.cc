@@ -8,14 +8,12 @@
 #include <prometheus/metric_family.h>
 #include <prometheus/text_serializer.h>
 
-#include "apps/run/region/parse_object.h"
 #include "apps/run/region/region_files.h"
 #include "apps/run/watch/checkpoint_hook.h"
 
 namespace causeway::run {
 namespace {
 
-using Json = nlohmann::json;
 using prometheus::MetricType;
 
 // Families of one region, in the order in which they are added.
@@ -66,89 +64,84 @@ class Families {
   std::vector<prometheus::MetricFamily> families_;
 };
 
-void add_training(Families& out, const Json& status) {
-  const Json progress = object_in(status, "progress");
-  const auto of = [&progress](const char* key) { return get<double>(progress, key); };
-  out.counter("steps_total", "Inner steps of this region.", of("step"));
-  out.gauge("run_steps", "Inner steps of the whole run, nominal.", get<double>(status, "steps"));
-  out.counter("tokens_total", "Tokens that this region trained on.", of("tokens"));
-  if (const auto loss = number_in(progress, "loss"))
-    out.gauge("loss", "Training loss of the last inner step, nats per token.", *loss);
-  if (const auto loss = number_in(progress, "val_loss"))
-    out.gauge("validation_loss", "Loss of the newest validation, nats per token.", *loss);
-  out.gauge("tokens_per_second", "Rate of the newest inner steps.", of("tokens_per_s"));
-  out.counter("compute_seconds_total", "Time in inner steps.", of("compute_s"));
+void add_training(Families& out, const RegionStatus& status) {
+  const diloco::Progress& progress = status.progress;
+  out.counter("steps_total", "Inner steps of this region.", double(progress.step()));
+  out.gauge("run_steps", "Inner steps of the whole run, nominal.", double(status.steps));
+  out.counter("tokens_total", "Tokens that this region trained on.", double(progress.tokens()));
+  if (progress.has_loss())
+    out.gauge("loss", "Training loss of the last inner step, nats per token.", progress.loss());
+  if (progress.has_val_loss())
+    out.gauge("validation_loss", "Loss of the newest validation, nats per token.",
+              progress.val_loss());
+  out.gauge("tokens_per_second", "Rate of the newest inner steps.", progress.tokens_per_s());
+  out.counter("compute_seconds_total", "Time in inner steps.", progress.compute_s());
   out.counter("wait_seconds_total", "Time in all but inner steps since training began.",
-              of("wait_s"));
+              progress.wait_s());
   out.counter("in_region_seconds_total", "Part of compute: sums over the region's ranks.",
-              of("in_region_s"));
-  out.counter("outer_seconds_total", "Part of wait: encoding and applying.", of("outer_s"));
-  if (const auto mfu = number_in(progress, "mfu"))
-    out.gauge("mfu_ratio", "Share of what the region's devices can do at most.", *mfu);
-  out.gauge("worker_memory_peak_bytes", "Peak of rank 0's process.", of("memory_peak_bytes"));
-  if (const auto bytes = number_in(progress, "device_memory_peak_bytes"))
-    out.gauge("device_memory_peak_bytes", "Peak of rank 0's GPU.", *bytes);
+              progress.in_region_s());
+  out.counter("outer_seconds_total", "Part of wait: encoding and applying.", progress.outer_s());
+  if (progress.mfu() != 0)
+    out.gauge("mfu_ratio", "Share of what the region's devices can do at most.", progress.mfu());
+  out.gauge("worker_memory_peak_bytes", "Peak of rank 0's process.",
+            double(progress.memory_peak_bytes()));
+  if (progress.device_memory_peak_bytes() != 0)
+    out.gauge("device_memory_peak_bytes", "Peak of rank 0's GPU.",
+              double(progress.device_memory_peak_bytes()));
 }
 
-void add_agreement(Families& out, const Json& status) {
-  const std::string leader = get<std::string>(status, "leader");
-  out.gauge("version", "Rounds that the worker has applied.", get<double>(status, "version"));
-  out.gauge("open_round", "Records in the ledger.", get<double>(status, "round"));
-  out.gauge("k_steps", "K of the open round.", get<double>(status, "k"));
-  out.gauge("term", "Raft's term: it grows by an election.", get<double>(status, "term"));
-  out.gauge("leader_known", "1 if the run has a leader.", leader.empty() ? 0 : 1);
+void add_agreement(Families& out, const RegionStatus& status) {
+  out.gauge("version", "Rounds that the worker has applied.", double(status.version));
+  out.gauge("open_round", "Records in the ledger.", double(status.round));
+  out.gauge("k_steps", "K of the open round.", double(status.k));
+  out.gauge("term", "Raft's term: it grows by an election.", double(status.term));
+  out.gauge("leader_known", "1 if the run has a leader.", status.leader.empty() ? 0 : 1);
   out.gauge("leads", "1 if this region leads.",
-            !leader.empty() && leader == get<std::string>(status, "region") ? 1 : 0);
-  out.gauge("waiting", "1 if something is waited for.",
-            get<std::string>(status, "waiting").empty() ? 0 : 1);
-  out.gauge("finished", "1 if the run is over here.", get<bool>(status, "finished") ? 1 : 0);
+            !status.leader.empty() && status.leader == status.region ? 1 : 0);
+  out.gauge("waiting", "1 if something is waited for.", status.waiting.empty() ? 0 : 1);
+  out.gauge("finished", "1 if the run is over here.", status.finished ? 1 : 0);
   // What stays in Prometheus when the process is gone. Another run may use its address later.
   out.gauge_of_process("ended_well", "1 if the process ends because the run is over.",
-                       get<bool>(status, "finished") ? 1 : 0);
-  const double behind = get<double>(status, "round") - get<double>(status, "version");
+                       status.finished ? 1 : 0);
   out.gauge("rounds_behind", "Rounds in the ledger that the worker has not applied.",
-            std::max(0.0, behind));
+            std::max(0.0, double(status.round) - double(status.version)));
   out.gauge("falls_behind", "1 if it is so far behind that what it makes no longer counts.",
-            get<bool>(status, "falls_behind") ? 1 : 0);
-  out.gauge("workers", "Workers that the region is to have.", get<double>(status, "workers"));
-  const auto missing = status.find("missing_ranks");
+            status.falls_behind ? 1 : 0);
+  out.gauge("workers", "Workers that the region is to have.", status.workers);
   out.gauge("workers_missing", "Workers that it trains without.",
-            missing != status.end() && missing->is_array() ? double(missing->size()) : 0);
-  out.gauge("spool_bytes", "Payloads and snapshots on disk.", get<double>(status, "spool_bytes"));
+            double(status.missing_ranks.size()));
+  out.gauge("spool_bytes", "Payloads and snapshots on disk.", double(status.spool_bytes));
   out.gauge("spool_capacity_bytes", "What sync.spool_gib allows.",
-            get<double>(status, "spool_capacity_bytes"));
+            double(status.spool_capacity_bytes));
 }
 
-void add_links(Families& out, const Json& status, const Prices& prices) {
-  const std::string region = get<std::string>(status, "region");
-  const Json links = object_in(status, "links");
-  for (const auto& [peer, link] : links.items()) {
-    if (!link.is_object()) continue;
-    const auto of = [&link = link](const char* key) { return get<double>(link, key); };
-    out.gauge("link_up", "1 if the link is up.", get<bool>(link, "up") ? 1 : 0, peer);
+void add_links(Families& out, const RegionStatus& status, const Prices& prices) {
+  for (const auto& [peer, link] : status.links) {
+    out.gauge("link_up", "1 if the link is up.", link.up ? 1 : 0, peer);
     out.gauge("link_detour",
               "1 if the link is down and what regions say to each other goes by way of a third.",
-              get<std::string>(link, "via").empty() ? 0 : 1, peer);
-    out.counter("link_connects_total", "How often it came up.", of("connects"), peer);
-    out.counter("link_sent_bytes_total", "At the sockets, TLS included.", of("tx_bytes"), peer);
+              link.via.empty() ? 0 : 1, peer);
+    out.counter("link_connects_total", "How often it came up.", double(link.connects), peer);
+    out.counter("link_sent_bytes_total", "At the sockets, TLS included.", double(link.tx_bytes),
+                peer);
     if (prices.given)
       out.counter("egress_cost_total", "Of what was sent, in the currency of links.prices.",
-                  prices.of(region, peer, of("tx_bytes")), peer);
-    out.counter("link_received_bytes_total", "At the sockets, TLS included.", of("rx_bytes"), peer);
-    out.gauge("link_round_trip_seconds", "Round trip.", 1e-3 * of("round_trip_ms"), peer);
+                  prices.of(status.region, peer, double(link.tx_bytes)), peer);
+    out.counter("link_received_bytes_total", "At the sockets, TLS included.", double(link.rx_bytes),
+                peer);
+    out.gauge("link_round_trip_seconds", "Round trip.", 1e-3 * link.round_trip_ms, peer);
     out.gauge("link_rate_bytes_per_second", "Of what is sent, as transfers showed it.",
-              1e6 / 8 * of("rate_mbit_s"), peer);
-    out.gauge("link_retransmitted_ratio", "Share of segments sent again.", of("loss"), peer);
+              1e6 / 8 * link.rate_mbit_s, peer);
+    out.gauge("link_retransmitted_ratio", "Share of segments sent again.", link.loss, peer);
   }
 }
 
 // Every region says the same of the run.
-void add_egress(Families& out, const Json& status) {
-  const auto egress = egress_of(status);
-  if (!egress) return;
+void add_egress(Families& out, const RegionStatus& status) {
+  if (!status.egress) return;
   out.counter("run_egress_cost_total", "Of what all regions sent, as far as this one heard.",
-              sum({*egress})->cost);
-  for (const EgressLimit& limit : egress->limits) {
+              run_egress({status})->cost);
+  for (const EgressLimit& limit : status.egress->limits) {
     out.gauge_of_period("budget_limit", "Most that egress may cost in the period, of the budget.",
                         limit.limit, limit.period);
     out.gauge_of_period("budget_spent", "What egress of all regions has cost in the period.",
@@ -201,7 +194,7 @@ std::string RegionMetrics::text() const {
       out.gauge("last_round_timestamp_seconds", "When the last one was applied.",
                 rounds_.applied_at_s);
   }
-  if (const auto status = parse_object(read_text_file(directory_ / "status.json"))) {
+  if (const auto status = read_status(directory_)) {
     add_training(out, *status);
     add_agreement(out, *status);
     add_links(out, *status, prices_);
@@ -212,22 +205,19 @@ std::string RegionMetrics::text() const {
 }
 
 bool RegionMetrics::says_end() const {
-  const auto status = parse_object(read_text_file(directory_ / "status.json"));
-  return status && get<bool>(*status, "finished");
+  const auto status = read_status(directory_);
+  return status && status->finished;
 }
 
 std::string RegionMetrics::not_ready() const {
-  const auto status = parse_object(read_text_file(directory_ / "status.json"));
+  const auto status = read_status(directory_);
   if (!status) return "the coordinator has not begun yet";
-  if (get<bool>(*status, "finished")) return "";
-  if (get<std::string>(*status, "leader").empty()) return "no leader is known";
-  if (get<std::string>(object_in(*status, "progress"), "phase").empty())
-    return "no worker has attached yet";
-  if (get<bool>(*status, "falls_behind")) {
-    const auto behind =
-        get<std::uint64_t>(*status, "round") - get<std::uint64_t>(*status, "version");
-    return fmt::format("it falls behind: it has applied {} rounds less than there are", behind);
-  }
+  if (status->finished) return "";
+  if (status->leader.empty()) return "no leader is known";
+  if (status->progress.phase().empty()) return "no worker has attached yet";
+  if (status->falls_behind)
+    return fmt::format("it falls behind: it has applied {} rounds less than there are",
+                       status->round - status->version);
   return "";
 }
 

@@ -7,7 +7,6 @@
 #include <cstdint>
 #include <ctime>
 #include <fstream>
-#include <iomanip>
 #include <iterator>
 #include <map>
 #include <sstream>
@@ -19,7 +18,6 @@
 
 #include "apps/run/config/config.h"
 #include "apps/run/page/format.h"
-#include "apps/run/region/parse_object.h"
 #include "apps/run/region/region_files.h"
 #include "diloco/files/file_io.h"
 #include "inter/base/text.h"
@@ -70,19 +68,22 @@ std::string only_name(const std::filesystem::path& certificates) {
 SeenRegion seen(const std::string& where, std::string text) {
   SeenRegion region;
   region.text = std::move(text);
-  const nlohmann::json status = status_of(region);
-  if (!status.is_object()) {
+  const auto status = diloco::parse_region_status(region.text);
+  if (!status) {
     throw ConfigError(where +
                       ": the answer is not a status; name a running coordinator of this program "
                       "version, or its directory");
   }
-  region.name = status.value("region", where);
-  region.finished = status.value("finished", false);
+  region.name = status->region.empty() ? where : status->region;
+  region.finished = status->finished;
   region.runs = true;
-  if (get<bool>(status, "falls_behind"))
-    region.rounds_behind =
-        get<std::uint64_t>(status, "round") - get<std::uint64_t>(status, "version");
+  if (status->falls_behind) region.rounds_behind = status->round - status->version;
   return region;
+}
+
+// Empty of one that was not seen.
+RegionStatus status_of(const SeenRegion& region) {
+  return diloco::parse_region_status(region.text).value_or(RegionStatus{});
 }
 
 // What they show may be some seconds apart.
@@ -97,26 +98,20 @@ void compare_rounds(std::vector<SeenRegion>& regions) {
   };
   std::map<std::string, Newest> runs;
   for (const SeenRegion& region : regions) {
-    const nlohmann::json status = status_of(region);
-    if (!region.runs || !status.is_object()) continue;
-    Newest& newest = runs[get<std::string>(status, "run_id")];
-    const auto round = get<std::uint64_t>(status, "round");
-    if (round > newest.round) newest = {round, get<double>(status, "applied_unix_s")};
+    const RegionStatus status = status_of(region);
+    Newest& newest = runs[status.run_id];
+    if (region.runs && status.round > newest.round)
+      newest = {status.round, status.applied_unix_s.value_or(0)};
   }
   for (SeenRegion& region : regions) {
-    const nlohmann::json status = status_of(region);
-    const bool says = status.is_object() && status.contains("rounds_kept");
+    const RegionStatus status = status_of(region);
+    const bool says = status.rounds_kept > 0;
     if (!region.runs || region.finished || !says) continue;
-    const Newest& newest = runs[get<std::string>(status, "run_id")];
-    const auto version = get<std::uint64_t>(status, "version");
-    const bool old = get<double>(status, "applied_unix_s") + kApartS < newest.applied_unix_s;
-    if (old && version + get<std::uint64_t>(status, "rounds_kept") < newest.round)
-      region.rounds_behind = newest.round - version;
+    const Newest& newest = runs[status.run_id];
+    const bool old = status.applied_unix_s.value_or(0) + kApartS < newest.applied_unix_s;
+    if (old && status.version + status.rounds_kept < newest.round)
+      region.rounds_behind = newest.round - status.version;
   }
-}
-
-nlohmann::json status_of(const SeenRegion& region) {
-  return nlohmann::json::parse(region.text, nullptr, false);
 }
 
 // What the file says holds only while a coordinator holds the directory.
@@ -138,35 +133,20 @@ SeenRegion look_at_address(const inter::Endpoint& address, const Observer& obser
 
 namespace {
 
-using Json = nlohmann::json;
 using Row = std::vector<std::string>;
 
 std::string dash_if_zero(double value, const std::string& shown) {
   return value > 0 ? shown : "-";
 }
 
-// Below 0: not known.
-double seconds_left(const Json& status) {
-  if (status.contains("left_s")) return number_in(status, "left_s").value_or(-1);
-  // As earlier versions wrote it.
-  const Json progress = object_in(status, "progress");
-  const double step = get<double>(progress, "step"), steps = get<double>(status, "steps");
-  const double spent_s = get<double>(progress, "compute_s") + get<double>(progress, "wait_s");
-  if (step <= 0 || spent_s <= 0 || steps <= 0) return -1;
-  return spent_s / step * std::max(0.0, steps - step);
-}
-
-std::string state_of(const SeenRegion& region, const Json& status) {
+std::string state_of(const SeenRegion& region, const RegionStatus& status) {
   if (region.run_is_over && !region.finished) return "ended";
   if (!region.problem.empty()) return "NOT SEEN";
   if (region.finished) return "finished";
   if (!region.runs) return "STOPPED";
   if (region.falls_behind())
     return "FALLS BEHIND: " + format_count(region.rounds_behind) + " rounds";
-  const std::string waiting = get<std::string>(status, "waiting");
-  if (!waiting.empty()) return "waits for " + waiting;
-  const std::string phase = get<std::string>(object_in(status, "progress"), "phase");
-  return phase.empty() ? "no worker yet" : phase;
+  return status.state().empty() ? "no worker yet" : status.state();
 }
 
 std::string columns(const std::vector<Row>& rows) {
@@ -189,47 +169,44 @@ std::string columns(const std::vector<Row>& rows) {
 }
 
 // Of the run, which ends for all at once. A region alone may not know: one that took over another's
-// state has done steps that it spent no time on.
-double run_seconds_left(const std::vector<SeenRegion>& regions, const std::vector<Json>& all) {
+// state has done steps that it spent no time on. Below 0: not known.
+double run_seconds_left(const std::vector<SeenRegion>& regions,
+                        const std::vector<RegionStatus>& all) {
   double left_s = -1;
   for (std::size_t i = 0; i < regions.size(); ++i) {
     if (regions[i].runs && !regions[i].falls_behind())
-      left_s = std::max(left_s, seconds_left(all[i]));
+      left_s = std::max(left_s, all[i].left_s.value_or(-1));
   }
   return left_s;
 }
 
-Row row_of(const SeenRegion& region, const Json& status, double left_s) {
+Row row_of(const SeenRegion& region, const RegionStatus& status, double left_s) {
   if (!region.problem.empty())
     return {region.name, "-", "-", "-", "-", "-", "-", "-", state_of(region, status)};
-  const Json progress = object_in(status, "progress");
-  const double step = get<double>(progress, "step"), steps = get<double>(status, "steps");
-  const double rate = get<double>(progress, "tokens_per_s"), loss = get<double>(progress, "loss");
+  const diloco::Progress& progress = status.progress;
+  const double rate = progress.tokens_per_s(), loss = progress.loss();
   return {region.name,
-          format_count(get<std::uint64_t>(status, "version")),
-          format_steps(std::uint64_t(step), std::uint64_t(steps)),
+          format_count(status.version),
+          format_steps(progress.step(), status.steps),
           dash_if_zero(loss, format_fixed(loss, 4)),
-          progress.contains("val_loss") && progress["val_loss"].is_number()
-              ? format_fixed(progress["val_loss"].get<double>(), 4)
-              : "-",
+          progress.has_val_loss() ? format_fixed(progress.val_loss(), 4) : "-",
           dash_if_zero(rate, format_count(std::uint64_t(rate))),
-          format_bytes(get<double>(status, "wan_tx_bytes")),
+          format_bytes(double(status.wan_tx_bytes)),
           left_s < 0 || region.finished || !region.runs ? "-" : format_duration(left_s),
           state_of(region, status)};
 }
 
-std::string totals(const std::vector<SeenRegion>& regions, const std::vector<Json>& all) {
+std::string totals(const std::vector<SeenRegion>& regions, const std::vector<RegionStatus>& all) {
   const double left_s = run_seconds_left(regions, all);
   double tokens = 0, rate = 0, sent = 0;
   std::uint64_t version = 0;
   bool finished = !regions.empty();
   for (std::size_t i = 0; i < regions.size(); ++i) {
-    const Json progress = object_in(all[i], "progress");
-    tokens += get<double>(progress, "tokens");
-    sent += get<double>(all[i], "wan_tx_bytes");
-    version = std::max(version, get<std::uint64_t>(all[i], "version"));
+    tokens += double(all[i].progress.tokens());
+    sent += double(all[i].wan_tx_bytes);
+    version = std::max(version, all[i].version);
     finished = finished && (regions[i].finished || regions[i].run_is_over);
-    if (regions[i].runs) rate += get<double>(progress, "tokens_per_s");
+    if (regions[i].runs) rate += all[i].progress.tokens_per_s();
   }
   return "all: " + format_count(version) + " rounds, " + format_count(std::uint64_t(tokens)) +
          " tokens, " + format_count(std::uint64_t(rate)) + " tokens/s, " + format_bytes(sent) +
@@ -240,34 +217,27 @@ std::string totals(const std::vector<SeenRegion>& regions, const std::vector<Jso
          "\n";
 }
 
-std::string egress_line(const std::vector<Json>& all) {
-  std::vector<EgressStatus> known;
-  for (const Json& status : all) {
-    if (const auto egress = egress_of(status)) known.push_back(*egress);
-  }
-  const auto run = sum(known);
+std::string egress_line(const std::vector<RegionStatus>& all) {
+  const auto run = run_egress(all);
   return run ? "egress: " + to_string(*run) + "\n" : "";
 }
 
 // Whether it is up; if not, whether the peer is reached all the same.
-std::string state_of_link(const Json& link) {
-  const std::string via = get<std::string>(link, "via");
-  return get<bool>(link, "up") ? "up" : via.empty() ? "DOWN" : "by way of " + via;
+std::string state_of_link(const LinkStatus& link) {
+  return link.up ? "up" : link.via.empty() ? "DOWN" : "by way of " + link.via;
 }
 
-std::string links_table(const std::vector<SeenRegion>& regions, const std::vector<Json>& all) {
+std::string links_table(const std::vector<SeenRegion>& regions,
+                        const std::vector<RegionStatus>& all) {
   std::vector<Row> rows;
   for (std::size_t i = 0; i < regions.size(); ++i) {
     if (!regions[i].runs) continue;
-    const Json links = object_in(all[i], "links");
-    for (const auto& [peer, link] : links.items()) {
-      if (!link.is_object()) continue;
-      const double rate = get<double>(link, "rate_mbit_s");
+    for (const auto& [peer, link] : all[i].links) {
       rows.push_back({regions[i].name + " > " + peer, state_of_link(link),
-                      format_fixed(get<double>(link, "round_trip_ms"), 1) + " ms",
-                      dash_if_zero(rate, format_fixed(rate, 1) + " Mbit/s"),
-                      format_fixed(100 * get<double>(link, "loss"), 2) + " %",
-                      format_bytes(get<double>(link, "tx_bytes"))});
+                      format_fixed(link.round_trip_ms, 1) + " ms",
+                      dash_if_zero(link.rate_mbit_s, format_fixed(link.rate_mbit_s, 1) + " Mbit/s"),
+                      format_fixed(100 * link.loss, 2) + " %",
+                      format_bytes(double(link.tx_bytes))});
     }
   }
   if (rows.empty()) return "";
@@ -275,7 +245,7 @@ std::string links_table(const std::vector<SeenRegion>& regions, const std::vecto
   return "\n" + columns(rows);
 }
 
-std::string problems(const std::vector<SeenRegion>& regions, const std::vector<Json>& all) {
+std::string problems(const std::vector<SeenRegion>& regions, const std::vector<RegionStatus>& all) {
   std::string lines;
   for (std::size_t i = 0; i < regions.size(); ++i) {
     const SeenRegion& region = regions[i];
@@ -290,10 +260,9 @@ std::string problems(const std::vector<SeenRegion>& regions, const std::vector<J
       lines += "! " + region.name + ": no coordinator runs; it wrote last at " +
                region.written_utc + ". Start it again to go on\n";
     }
-    if (const std::string error = get<std::string>(all[i], "last_error"); !error.empty())
-      lines += "! " + region.name + ": last error: " + error + "\n";
-    if (all[i].is_object() && all[i].value("degraded", false))
-      lines += "! " + region.name + ": trains without some of its workers\n";
+    if (!all[i].last_error.empty())
+      lines += "! " + region.name + ": last error: " + all[i].last_error + "\n";
+    if (all[i].degraded) lines += "! " + region.name + ": trains without some of its workers\n";
   }
   return lines.empty() ? "" : "\n" + lines;
 }
@@ -301,11 +270,8 @@ std::string problems(const std::vector<SeenRegion>& regions, const std::vector<J
 }  // namespace
 
 std::string run_table(const std::vector<SeenRegion>& regions) {
-  std::vector<Json> all;
-  for (const SeenRegion& region : regions) {
-    const Json status = status_of(region);
-    all.push_back(status.is_object() ? status : Json::object());
-  }
+  std::vector<RegionStatus> all;
+  for (const SeenRegion& region : regions) all.push_back(status_of(region));
   std::vector<Row> rows = {
       {"region", "rounds", "step", "loss", "validation", "tokens/s", "sent", "left", "state"}};
   const double left_s = run_seconds_left(regions, all);
@@ -316,32 +282,23 @@ std::string run_table(const std::vector<SeenRegion>& regions) {
 }
 
 std::string region_page(const SeenRegion& region) {
-  const Json status = status_of(region);
+  const RegionStatus status = status_of(region);
   std::ostringstream out;
-  const std::string leader = get<std::string>(status, "leader"),
-                    waiting = get<std::string>(status, "waiting");
-  out << get<std::string>(status, "region") << " of run " << get<std::string>(status, "run_id")
-      << "\n"
-      << (region.finished ? "  finished"
-                          : fmt::format("  round {} is open", status.value("round", 0)))
-      << ", version " << status.value("version", 0) << " applied\n";
+  out << status.region << " of run " << status.run_id << "\n"
+      << (region.finished ? "  finished" : fmt::format("  round {} is open", status.round))
+      << ", version " << status.version << " applied\n";
   if (!region.finished) {
-    out << "  leader: " << (leader.empty() ? "none known" : leader) << ", term "
-        << status.value("term", 0) << "\n"
-        << "  waiting for: " << (waiting.empty() ? "nothing" : waiting) << "\n";
+    out << "  leader: " << (status.leader.empty() ? "none known" : status.leader) << ", term "
+        << status.term << "\n"
+        << "  waiting for: " << (status.waiting.empty() ? "nothing" : status.waiting) << "\n";
   }
-  if (const Json progress = object_in(status, "progress"); !progress.empty()) {
-    out << (region.runs ? "  worker: " : "  worker, when it was last heard: ")
-        << get<std::string>(progress, "phase") << ", step " << progress.value("step", 0)
-        << ", loss " << get<double>(progress, "loss") << "\n";
-  }
-  const Json links = region.runs ? object_in(status, "links") : Json::object();
-  for (const auto& [peer, link] : links.items()) {
-    out << "  " << peer << ": " << state_of_link(link) << ", round trip " << std::fixed
-        << std::setprecision(1) << link.value("round_trip_ms", 0.0) << " ms, "
-        << link.value("tx_bytes", 0ULL) << " bytes sent, " << link.value("rx_bytes", 0ULL)
-        << " received\n";
-  }
+  out << (region.runs ? "  worker: " : "  worker, when it was last heard: ")
+      << status.progress.phase() << ", step " << status.progress.step() << ", loss "
+      << status.progress.loss() << "\n";
+  for (const auto& [peer, link] : region.runs ? status.links : std::map<std::string, LinkStatus>{})
+    out << "  " << peer << ": " << state_of_link(link) << ", round trip "
+        << format_fixed(link.round_trip_ms, 1) << " ms, " << link.tx_bytes << " bytes sent, "
+        << link.rx_bytes << " received\n";
   if (region.falls_behind())
     out << "  falls behind: it has applied " << region.rounds_behind
         << " rounds less than there are, and what it makes no longer counts\n";

@@ -7,8 +7,6 @@
 #include <string>
 #include <vector>
 
-#include <nlohmann/json_fwd.hpp>
-
 #include "inter/mesh/mesh.h"
 
 namespace causeway::run {
@@ -46,9 +44,6 @@ SeenRegion look_at_address(const inter::Endpoint& address, const Observer& obser
 // One that hears nothing of the others, or hangs, does not know that it falls behind: the newest
 // round that any of them has shows it.
 void compare_rounds(std::vector<SeenRegion>& regions);
-
-// The status of a region that was seen, as JSON.
-nlohmann::json status_of(const SeenRegion& region);
 
 std::string region_page(const SeenRegion& region);
 

@@ -5,16 +5,29 @@
 #include <cstdint>
 #include <filesystem>
 #include <map>
+#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
 
 #include "intra/cuda/device/device.h"
-#include "intra/cuda/device/fused_attention.h"
 #include "intra/cuda/device/matrix_products.h"
 #include "intra/cuda/jobs/backend.h"
+#include "intra/cuda/jobs/jobs.h"
 
 namespace causeway::intra::cuda {
+
+// Attention by one library kernel each way, where there is one.
+class FusedAttention {
+ public:
+  virtual ~FusedAttention() = default;
+  // As Backend::attend(). False, and nothing done, if there is no deterministic kernel for it.
+  virtual bool run(const AttentionArrays<Bfloat16>& arrays, cudaStream_t stream) = 0;
+};
+
+// cuDNN's (cudnn_attention.cc); null, with a word in the log, if the build found no headers of its
+// frontend or it cannot be opened here.
+std::unique_ptr<FusedAttention> make_fused_attention();
 
 struct CudaOptions {
   bool graphs = true;           // record repeated work, and replay it

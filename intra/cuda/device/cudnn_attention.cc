@@ -1,20 +1,163 @@
 // Attention by cuDNN, whose graphs are built once per shape. cuDNN is opened when it is used, as
 // all of CUDA's libraries (shared_library.h): the frontend has its own way to do so.
+#include "intra/cuda/device/cudnn_attention.h"
+
 #include <dlfcn.h>
 #include <spdlog/spdlog.h>
 
 #include <map>
 #include <optional>
 #include <tuple>
+#include <vector>
 
-#include "intra/cuda/device/attention_graph.h"
+#include "intra/cuda/device/cuda_backend.h"
 #include "intra/cuda/device/device.h"
-#include "intra/cuda/device/fused_attention.h"
+
+namespace cudnn_frontend {
+void* cudnn_dlhandle = nullptr;  // declared by the frontend, for its user to define
+}
 
 namespace causeway::intra::cuda {
 namespace {
 
 namespace fe = cudnn_frontend;
+using Tensor = std::shared_ptr<fe::graph::Tensor_attributes>;
+
+enum Uid : std::int64_t { kQ = 1, kK, kV, kO, kStats, kDO, kDQ, kDK, kDV };
+
+// (batch, heads, length, head_size) in rows of `row` elements.
+class Shape {
+ public:
+  Shape(const AttentionShape& shape, std::int64_t heads, std::int64_t row)
+      : dimensions_{shape.batch, heads, shape.length, shape.head_size},
+        strides_{shape.length * row, shape.head_size, row, 1} {}
+
+  Tensor input(fe::graph::Graph& graph, const char* name, Uid uid) const {
+    return graph.tensor(fe::graph::Tensor_attributes()
+                            .set_name(name)
+                            .set_uid(uid)
+                            .set_dim(dimensions_)
+                            .set_stride(strides_));
+  }
+  void output(const Tensor& tensor, Uid uid) const {
+    tensor->set_output(true).set_uid(uid).set_dim(dimensions_).set_stride(strides_);
+  }
+
+ private:
+  std::vector<std::int64_t> dimensions_, strides_;
+};
+
+struct Shapes {
+  explicit Shapes(const AttentionShape& s)
+      : queries(s, s.heads, s.qkv_width()),
+        keys(s, s.kv_heads, s.qkv_width()),
+        out(s, s.heads, s.width()),
+        stats_dimensions{s.batch, s.heads, s.length, 1},
+        stats_strides{s.heads * s.length, s.length, 1, 1} {}
+  Shape queries, keys, out;
+  std::vector<std::int64_t> stats_dimensions, stats_strides;
+};
+
+void describe_forward(const AttentionArrays<Bfloat16>& arrays, fe::graph::Graph& graph) {
+  const Shapes shapes(arrays.shape);
+  const auto [out, stats] =
+      graph.sdpa(shapes.queries.input(graph, "q", kQ), shapes.keys.input(graph, "k", kK),
+                 shapes.keys.input(graph, "v", kV),
+                 fe::graph::SDPA_attributes()
+                     .set_name("attention")
+                     .set_generate_stats(true)
+                     .set_causal_mask(true)
+                     .set_attn_scale(arrays.scale));
+  shapes.out.output(out, kO);
+  stats->set_output(true)
+      .set_uid(kStats)
+      .set_data_type(fe::DataType_t::FLOAT)
+      .set_dim(shapes.stats_dimensions)
+      .set_stride(shapes.stats_strides);
+}
+
+void describe_backward(const AttentionArrays<Bfloat16>& arrays, fe::graph::Graph& graph) {
+  const Shapes shapes(arrays.shape);
+  const Tensor stats = graph.tensor(fe::graph::Tensor_attributes()
+                                        .set_name("stats")
+                                        .set_uid(kStats)
+                                        .set_data_type(fe::DataType_t::FLOAT)
+                                        .set_dim(shapes.stats_dimensions)
+                                        .set_stride(shapes.stats_strides));
+  const auto [dq, dk, dv] =
+      graph.sdpa_backward(shapes.queries.input(graph, "q", kQ), shapes.keys.input(graph, "k", kK),
+                          shapes.keys.input(graph, "v", kV), shapes.out.input(graph, "o", kO),
+                          shapes.out.input(graph, "do", kDO), stats,
+                          fe::graph::SDPA_backward_attributes()
+                              .set_name("attention_backward")
+                              .set_causal_mask(true)
+                              .set_deterministic_algorithm(true)
+                              .set_attn_scale(arrays.scale));
+  shapes.queries.output(dq, kDQ);
+  shapes.keys.output(dk, kDK);
+  shapes.keys.output(dv, kDV);
+}
+
+}  // namespace
+
+std::int64_t sequences_at_once(const AttentionArrays<Bfloat16>& arrays) {
+  AttentionShape some = arrays.shape;
+  if (arrays.d_out == nullptr) return some.batch;
+  while (some.batch > 1 && (arrays.shape.batch % some.batch != 0 ||
+                            backward_workspace_bytes(some) > kWorkspaceBytesMax)) {
+    --some.batch;
+  }
+  return some.batch;
+}
+
+AttentionArrays<Bfloat16> sequences_of(const AttentionArrays<Bfloat16>& arrays, std::int64_t first,
+                                       std::int64_t count) {
+  AttentionArrays<Bfloat16> some = arrays;
+  some.shape.batch = count;
+  const std::int64_t tokens = first * arrays.shape.length;
+  some.qkv += tokens * arrays.shape.qkv_width();
+  some.out += tokens * arrays.shape.width();
+  some.log_sum_exp += tokens * arrays.shape.heads;
+  if (arrays.d_out != nullptr) {
+    some.d_out += tokens * arrays.shape.width();
+    some.d_qkv += tokens * arrays.shape.qkv_width();
+  }
+  return some;
+}
+
+fe::graph::Graph attention_graph(const AttentionArrays<Bfloat16>& arrays) {
+  fe::graph::Graph graph;
+  graph.set_io_data_type(fe::DataType_t::BFLOAT16)
+      .set_intermediate_data_type(fe::DataType_t::FLOAT)
+      .set_compute_data_type(fe::DataType_t::FLOAT);
+  if (arrays.d_out == nullptr) {
+    describe_forward(arrays, graph);
+  } else {
+    describe_backward(arrays, graph);
+  }
+  return graph;
+}
+
+std::unordered_map<std::int64_t, void*> pointers_of(const AttentionArrays<Bfloat16>& arrays) {
+  const auto at = [](const Bfloat16* array, std::int64_t element) {
+    return const_cast<Bfloat16*>(array + element);
+  };
+  const std::int64_t key = arrays.key(0, 0), value = arrays.value(0, 0);
+  std::unordered_map<std::int64_t, void*> pointers{{kQ, at(arrays.qkv, 0)},
+                                                   {kK, at(arrays.qkv, key)},
+                                                   {kV, at(arrays.qkv, value)},
+                                                   {kO, arrays.out},
+                                                   {kStats, arrays.log_sum_exp}};
+  if (arrays.d_out != nullptr) {
+    pointers.insert({{kDO, at(arrays.d_out, 0)},
+                     {kDQ, arrays.d_qkv},
+                     {kDK, arrays.d_qkv + key},
+                     {kDV, arrays.d_qkv + value}});
+  }
+  return pointers;
+}
+
+namespace {
 
 struct Plan {
   fe::graph::Graph graph;

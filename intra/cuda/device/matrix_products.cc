@@ -14,7 +14,6 @@
 #include "intra/cuda/device/cublas_lt.h"
 #include "intra/cuda/device/device.h"
 #include "intra/cuda/device/kept_algorithms.h"
-#include "intra/cuda/device/product_plan.h"
 
 namespace causeway::intra::cuda {
 namespace {

@@ -1,7 +1,7 @@
 // In a build without the headers of cuDNN's frontend.
 #include <spdlog/spdlog.h>
 
-#include "intra/cuda/device/fused_attention.h"
+#include "intra/cuda/device/cuda_backend.h"
 
 namespace causeway::intra::cuda {
 

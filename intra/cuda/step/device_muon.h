@@ -8,7 +8,7 @@
 
 #include "intra/cuda/jobs/backend.h"
 #include "intra/cuda/step/mirror.h"
-#include "intra/step/muon_matrices.h"
+#include "intra/step/muon.h"
 #include "intra/step/worker_options.h"
 
 namespace causeway::intra::cuda {

@@ -11,7 +11,7 @@
 #include "intra/cuda/step/device_optimizer.h"
 #include "intra/cuda/step/device_spans.h"
 #include "intra/cuda/step/device_transformer.h"
-#include "intra/step/muon_matrices.h"
+#include "intra/step/muon.h"
 
 namespace causeway::intra::cuda {
 namespace {

@@ -11,6 +11,7 @@
 #include "apps/run/config/parsed_config.h"
 #include "apps/run/region/region_files.h"
 #include "apps/run/tune/calibration.h"
+#include "apps/run/tune/loss_table.h"
 #include "apps/run/tune/plan.h"
 #include "tests/apps/tune/tune_fixture.h"
 

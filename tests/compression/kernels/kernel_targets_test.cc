@@ -10,7 +10,7 @@
 #include <numeric>
 
 #include "compression/base/chunk.h"
-#include "compression/sparsifier/select.h"
+#include "compression/sparsifier/topk.h"
 #include "compression/value/int8.h"
 #include "compression/value/two_bit.h"
 #include "tests/compression/base/chunks.h"
@@ -105,7 +105,7 @@ TEST_P(Kernels, SelectTheLargestAndOfEqualOnesTheFirst) {
       std::vector<std::uint16_t> expected(order.begin(), order.begin() + k);
       std::sort(expected.begin(), expected.end());
       std::vector<std::uint16_t> indices(k);
-      select_largest(ChunkView(chunk), indices);
+      select_topk(ChunkView(chunk), indices);
       EXPECT_EQ(indices, expected) << k;
     }
   }

@@ -1,4 +1,4 @@
-// Which elements the sparsifiers keep: top-k of a chunk is select_test.cc's.
+// Which elements the sparsifiers keep: top-k of a chunk is topk_test.cc's.
 #include <gtest/gtest.h>
 
 #include <algorithm>

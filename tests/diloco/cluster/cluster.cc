@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <utility>
 
-#include "diloco/log/records.h"
+#include "diloco/log/withdraw.h"
 
 namespace causeway::diloco::testing {
 

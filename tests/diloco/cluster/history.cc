@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "diloco/log/messages.h"
-#include "diloco/log/records.h"
+#include "diloco/log/withdraw.h"
 
 namespace causeway::diloco::testing {
 

@@ -37,7 +37,7 @@ class LoneRegion {
             .ending = ending_,
             .directory = directory_,
             .driver = *driver_,
-            .status = [] { return CoordinatorStatus{}; },
+            .status = [] { return RegionStatus{}; },
             .lose = [](const inter::BlobId&) {}};
   }
   // Elects this region, its own majority, and attaches its worker with fresh weights.

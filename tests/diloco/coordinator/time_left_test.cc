@@ -1,6 +1,6 @@
 #include <gtest/gtest.h>
 
-#include "diloco/coordinator/coordinator_status.h"
+#include "diloco/coordinator/status_files.h"
 #include "tests/support/temporary_directory.h"
 
 namespace causeway::diloco {
@@ -39,7 +39,7 @@ TEST(TimeLeft, RoundsThatARegionCatchesUpWithSayNothing) {
 TEST(TimeLeft, ARoundThatBeganBeforeTheWorkerAttachedCountsByTheStepsOfTheRun) {
   const test::TemporaryDirectory directory;
   StatusFiles files(directory.path(), "east");
-  CoordinatorStatus status;
+  RegionStatus status;
   status.steps = 2'000'000;
   status.round = 100;
   for (Round round = 100; round < 103; ++round) {

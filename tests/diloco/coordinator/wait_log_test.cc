@@ -1,6 +1,6 @@
 #include <gtest/gtest.h>
 
-#include "diloco/coordinator/coordinator_status.h"
+#include "diloco/coordinator/wait_log.h"
 
 namespace causeway::diloco {
 namespace {

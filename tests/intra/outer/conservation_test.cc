@@ -153,10 +153,10 @@ class Books {
   void account(const std::vector<Outcome>& outcomes, diloco::Round round,
                const std::vector<InFlight>& before, const std::vector<float>& open) {
     for (const Outcome& outcome : outcomes) {
-      EXPECT_NE(outcome.fate, Fate::forgotten);
-      if (outcome.fate == Fate::delivered && outcome.round < round) ++late;
-      if (outcome.fate == Fate::returned) ++returned;
-      if (outcome.fate != Fate::dropped) continue;
+      EXPECT_NE(outcome.fate, ContributionFate::forgotten);
+      if (outcome.fate == ContributionFate::delivered && outcome.round < round) ++late;
+      if (outcome.fate == ContributionFate::returned) ++returned;
+      if (outcome.fate != ContributionFate::dropped) continue;
       ++dropped;
       const auto own = std::find_if(before.begin(), before.end(), [&](const InFlight& entry) {
         return entry.contribution.round == outcome.round && entry.contribution.part == outcome.part;

@@ -111,8 +111,9 @@ inline diloco::CommitRecord record_of(const OuterState& state,
 }
 
 inline std::size_t forgotten(const std::vector<Outcome>& outcomes) {
-  return static_cast<std::size_t>(std::count_if(
-      outcomes.begin(), outcomes.end(), [](const auto& o) { return o.fate == Fate::forgotten; }));
+  return static_cast<std::size_t>(
+      std::count_if(outcomes.begin(), outcomes.end(),
+                    [](const auto& o) { return o.fate == ContributionFate::forgotten; }));
 }
 
 // Applies a round that lists these payloads to `state`, in a region of one rank.

@@ -61,8 +61,8 @@ TEST(OuterRound, WhatIsNotListedStaysInFlightAndIsDeliveredLate) {
   const Bytes second = encode(round, state);
   const auto outcomes =
       apply_late(*alone, round, state, {{"us", 0, 0, first}, {"us", 1, 0, second}}, 0);
-  EXPECT_THAT(outcomes, testing::ElementsAre(Outcome{Fate::delivered, 0, 0, 4},
-                                             Outcome{Fate::delivered, 1, 0, 4}));
+  EXPECT_THAT(outcomes, testing::ElementsAre(Outcome{ContributionFate::delivered, 0, 0, 4},
+                                             Outcome{ContributionFate::delivered, 1, 0, 4}));
   EXPECT_TRUE(state.in_flight.empty());
 }
 
@@ -110,9 +110,9 @@ TEST(OuterRound, StepsThatWereNotCollectedAreDropped) {
   const Bytes sent = encode(round, state);
   state.mark = state.params;
   move_params(state, 51);
-  EXPECT_THAT(
-      apply_late(*alone, round, state, {{"us", 0, 0, sent}}, 0),
-      testing::ElementsAre(Outcome{Fate::delivered, 0, 0, 4}, Outcome{Fate::dropped, 0, 1, 4}));
+  EXPECT_THAT(apply_late(*alone, round, state, {{"us", 0, 0, sent}}, 0),
+              testing::ElementsAre(Outcome{ContributionFate::delivered, 0, 0, 4},
+                                   Outcome{ContributionFate::dropped, 0, 1, 4}));
   EXPECT_TRUE(state.mark.empty());
   EXPECT_EQ(state.step_in_round(), 0);
 }

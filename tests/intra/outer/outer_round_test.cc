@@ -22,7 +22,7 @@ TEST(OuterRound, OneRegionWithoutMomentumEndsWhereItsStepsLed) {
     const std::vector<float> local = state.params;
     ASSERT_NE(local, state.anchor);
     const Bytes payload = encode(round, state);
-    EXPECT_THAT(apply(round, state, {{"us", payload}}), Are(Fate::delivered));
+    EXPECT_THAT(apply(round, state, {{"us", payload}}), Are(ContributionFate::delivered));
     EXPECT_EQ(state.anchor, local);
     EXPECT_EQ(state.params, local);
     EXPECT_EQ(state.version, 1);
@@ -133,7 +133,7 @@ TEST(OuterRound, AnUnlistedContributionGoesBackIntoTheResidual) {
   encode(round, state);
   const std::vector<float> kept = state.residual;
   const Bytes from_other = encode(make_round(codec(kSparse), averaging(), "eu"), other);
-  EXPECT_THAT(apply(round, state, {{"eu", from_other}}), Are(Fate::returned));
+  EXPECT_THAT(apply(round, state, {{"eu", from_other}}), Are(ContributionFate::returned));
   EXPECT_NE(state.residual, kept);
   for (std::size_t i = 0; i < wanted.size(); ++i) {
     ASSERT_NEAR(state.residual[i], wanted[i], 1e-9F + 1e-6F * std::abs(wanted[i])) << i;
@@ -147,7 +147,7 @@ TEST(OuterRound, AListedContributionLeavesTheResidualAlone) {
   OuterState state = real_state(0);
   const Bytes payload = encode(round, state);
   const std::vector<float> kept = state.residual;
-  EXPECT_THAT(apply(round, state, {{"us", payload}}), Are(Fate::delivered));
+  EXPECT_THAT(apply(round, state, {{"us", payload}}), Are(ContributionFate::delivered));
   EXPECT_EQ(state.residual, kept);
 }
 
@@ -185,7 +185,7 @@ TEST(OuterRound, WithoutFeedbackAnUnlistedContributionIsDropped) {
   OuterState state = real_state(0), other = real_state(1);
   encode(round, state);
   const Bytes from_other = encode(make_round(codec(kExact), averaging(), "eu"), other);
-  EXPECT_THAT(apply(round, state, {{"eu", from_other}}), Are(Fate::dropped));
+  EXPECT_THAT(apply(round, state, {{"eu", from_other}}), Are(ContributionFate::dropped));
 }
 
 TEST(OuterRound, WithoutFeedbackThePayloadDoesNotDependOnTheResidual) {
@@ -217,7 +217,7 @@ TEST(OuterRound, StepsThatWereCutShortAreDroppedAndTheResidualStays) {
   OuterState state = real_state(0), other = real_state(1);
   const std::vector<float> kept = state.residual;
   const Bytes from_other = encode(make_round(codec(kSparse), averaging(), "eu"), other);
-  EXPECT_THAT(apply(round, state, {{"eu", from_other}}), Are(Fate::dropped));
+  EXPECT_THAT(apply(round, state, {{"eu", from_other}}), Are(ContributionFate::dropped));
   EXPECT_EQ(state.residual, kept);
   EXPECT_EQ(state.step_in_round(), 0);
   EXPECT_THAT(apply(round, state, {{"eu", from_other}}), testing::IsEmpty());

@@ -1,0 +1,89 @@
+// What a follower knows of a run, on disk as a region has it: the entries of the ledger, of which
+// it takes none in that not most regions have signed.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "diloco/follow/follow_messages.h"
+#include "diloco/ledger/ledger.h"
+#include "diloco/log/membership.h"
+#include "diloco/log/record.h"
+#include "inter/tls/tls.h"
+
+namespace causeway::run {
+
+// Entries that were told and are not taken in yet, with the chain of hashes over them.
+struct ToldEntries {
+  std::string run_id;
+  std::vector<diloco::LogEntry> entries;
+  std::vector<diloco::Digest> hashes;  // of each
+  std::uint64_t known = 0;             // entries that whoever told has, with those before
+
+  std::uint64_t size() const { return entries.size(); }
+};
+
+class SignedLedger {
+ public:
+  // Opens or creates `directory`/ledger, with the signatures in ledger/heads. `trusted`: whose
+  // signatures count; `needed`: of how many. What a disk has damaged is thrown away and fetched
+  // again.
+  SignedLedger(std::filesystem::path directory, std::vector<std::string> trusted,
+               std::size_t needed);
+
+  const std::string& run_id() const { return ledger_->run_id(); }  // empty: not known yet
+  std::uint64_t entries() const { return ledger_->committed(); }
+  const diloco::Digest& head() const { return ledger_->head(); }
+  const std::vector<std::string>& trusted() const { return trusted_; }
+  std::size_t needed() const { return needed_; }
+
+  // Adds the answer's entries, which must follow ours and those in `told`. Throws inter::LinkError
+  // if they do not.
+  void add(ToldEntries& told, const diloco::FollowerAnswer& answer) const;
+  // Who signed all of `told`, and no more, by what `answer` says: by region. Throws
+  // inter::LinkError if the answer's history is another one, or one that it says is signed is not.
+  using Signatures = std::map<std::string, diloco::SignedHead>;
+  Signatures signers(const ToldEntries& told, const diloco::FollowerAnswer& answer,
+                     const inter::TlsContext& context) const;
+  bool enough(const Signatures& signatures) const { return signatures.size() >= needed_; }
+  // They are the run's. On disk when this returns.
+  void take(const ToldEntries& told, Signatures signatures);
+
+  // Of the last entry that was taken in.
+  const Signatures& signatures() const { return signatures_; }
+  const diloco::Membership& members() const { return members_; }
+  diloco::Round rounds() const { return rounds_; }  // records that stand
+  // That of round `round`, if it stands and is of `kept_from` or later; null otherwise.
+  const diloco::CommitRecord* record(diloco::Round round) const;
+  void forget_before(diloco::Round round);
+  // For whoever follows this follower.
+  void offer(const diloco::Snapshot& snapshot) { ledger_->save(snapshot); }
+  void finish(diloco::Round version, const diloco::Digest& state) {
+    ledger_->save_finished(version, state);
+  }
+  // How often the run took records back, and the lowest round that it did so for since the last
+  // call: states of later versions are void.
+  std::optional<diloco::Round> take_back();
+
+ private:
+  diloco::Digest hash_before(const std::string& run_id, const ToldEntries& told,
+                             std::uint64_t at) const;
+  void apply(const diloco::LogEntry& entry);
+
+  std::filesystem::path directory_;
+  std::vector<std::string> trusted_;
+  std::size_t needed_;
+  std::optional<diloco::Ledger> ledger_;
+  Signatures signatures_;
+  diloco::Membership members_;
+  std::map<diloco::Round, diloco::CommitRecord> records_;
+  diloco::Round rounds_ = 0;
+  std::uint32_t revision_ = 0;
+  std::optional<diloco::Round> taken_back_;
+};
+
+}  // namespace causeway::run

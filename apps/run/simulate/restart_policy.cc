@@ -1,0 +1,22 @@
+#include "apps/run/simulate/restart_policy.h"
+
+#include <algorithm>
+
+namespace causeway::run {
+
+std::optional<std::chrono::milliseconds> RestartPolicy::on_death(std::uint64_t progress) {
+  constexpr std::uint32_t kDeathsMax = 10;
+  if (progress > last_progress_) deaths_ = 0;
+  last_progress_ = std::max(progress, last_progress_);
+  if (deaths_ == kDeathsMax) return std::nullopt;
+  return std::min<std::chrono::milliseconds>(first_pause_ * (1U << deaths_++),
+                                             std::chrono::seconds(30));
+}
+
+Ending ending_of_ours(const ExitStatus& status) {
+  if (status.ok()) return {};
+  const bool final = status.signal == 0 && status.code >= 2 && status.code <= 4;
+  return {final ? Ending::Kind::final : Ending::Kind::crashed, status.code};
+}
+
+}  // namespace causeway::run

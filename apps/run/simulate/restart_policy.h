@@ -1,0 +1,46 @@
+// Whether a process that ended is started again, and when.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <optional>
+#include <string>
+
+#include "apps/run/region/process.h"
+
+namespace causeway::run {
+
+// How long to wait before the next start: 500 ms, doubling up to 30 s with every death in a row.
+// Progress in between starts over; the eleventh death without any is the last.
+class RestartPolicy {
+ public:
+  explicit RestartPolicy(std::chrono::milliseconds first_pause = kFirstPause)
+      : first_pause_(first_pause) {}
+  static constexpr std::chrono::milliseconds kFirstPause{500};
+
+  // `progress` never falls while the process gets on. Nothing: it died too often without getting
+  // on.
+  std::optional<std::chrono::milliseconds> on_death(std::uint64_t progress);
+
+ private:
+  std::chrono::milliseconds first_pause_;
+  std::uint32_t deaths_ = 0;
+  std::uint64_t last_progress_ = 0;
+};
+
+// What it means that a process ended.
+struct Ending {
+  enum class Kind : std::uint8_t {
+    done,
+    crashed,  // it is started again
+    final,    // the run cannot go on
+  };
+  Kind kind = Kind::done;
+  int exit_code = 0;      // of the run, if final
+  std::string note = {};  // follows "ended with exit code 3"
+  bool mendable = false;  // if final: the saved state is good, and the run may go on with it
+};
+// Of our own programs: exit codes 2 to 4 say that starting it again will not help.
+Ending ending_of_ours(const ExitStatus& status);
+
+}  // namespace causeway::run

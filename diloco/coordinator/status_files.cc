@@ -1,0 +1,229 @@
+#include "diloco/coordinator/status_files.h"
+
+#include <algorithm>
+#include <chrono>
+#include <fstream>
+#include <utility>
+#include <vector>
+
+#include <fmt/format.h>
+#include <spdlog/spdlog.h>
+#include <nlohmann/json.hpp>
+
+#include "diloco/files/checked_file.h"
+#include "diloco/files/file_io.h"
+
+namespace causeway::diloco {
+namespace {
+
+using OrderedJson = nlohmann::ordered_json;
+
+double unix_seconds() {
+  const auto now = std::chrono::system_clock::now().time_since_epoch();
+  return std::chrono::duration<double>(now).count();
+}
+
+OrderedJson or_null(const std::optional<double>& value) {
+  return value ? OrderedJson(*value) : OrderedJson(nullptr);
+}
+
+// The round after the last one in the file; lines that are no rounds, or not whole, do not count.
+Round round_after(const std::filesystem::path& events) {
+  constexpr std::streamoff kTailBytes = 256 << 10;
+  std::ifstream file(events, std::ios::binary | std::ios::ate);
+  if (!file) return 0;
+  file.seekg(std::max<std::streamoff>(0, file.tellg() - kTailBytes));
+  Round next = 0;
+  for (std::string line; std::getline(file, line);) {
+    const auto json = nlohmann::json::parse(line, nullptr, false);
+    const bool round = json.is_object() && json.contains("participants") &&
+                       json.contains("round") && json["round"].is_number_unsigned();
+    if (round) next = json["round"].get<Round>() + 1;
+  }
+  return next;
+}
+
+// Contributions of earlier rounds that this one lists.
+OrderedJson late(const CommitRecord& record) {
+  OrderedJson list = OrderedJson::array();
+  for (const Participant& participant : record.participants) {
+    if (participant.round == record.round) continue;
+    list.push_back({{"region", participant.region},
+                    {"round", participant.round},
+                    {"part", participant.part},
+                    {"weight", participant.weight}});
+  }
+  return list;
+}
+
+// A worker that attached anew has not said where it is.
+std::uint64_t step_of(const AppliedRound& round, const RegionStatus& status) {
+  return std::max(status.progress.step(), round.steps_so_far);
+}
+
+}  // namespace
+
+// ---- TimeLeft ----
+
+void TimeLeft::add(double time_s, std::uint64_t step, bool catches_up) {
+  if (newest_s_ && !catches_up && step > step_) {
+    rounds_.push_back({std::max(0.0, time_s - *newest_s_), step - step_});
+    if (rounds_.size() > kWindow) rounds_.pop_front();
+  }
+  newest_s_ = time_s;
+  step_ = step;
+}
+
+std::optional<double> TimeLeft::seconds(std::uint64_t steps) const {
+  if (rounds_.empty() || steps <= step_) return std::nullopt;
+  Taken all;
+  for (const Taken& round : rounds_) {
+    all.seconds += round.seconds;
+    all.steps += round.steps;
+  }
+  return all.seconds / double(all.steps) * double(steps - step_);
+}
+
+// ---- StatusFiles ----
+
+StatusFiles::StatusFiles(std::filesystem::path directory, std::string region)
+    : directory_(std::move(directory)),
+      region_(std::move(region)),
+      next_round_(round_after(directory_ / "events.jsonl")) {
+  const std::string before = read_file(directory_ / "status.json").value_or("");
+  if (checksum_of_json(before) == Checksum::wrong) {
+    spdlog::error(
+        "{} is damaged: its checksum is not that of its text. What this region paid and sent "
+        "before "
+        "is counted from 0",
+        (directory_ / "status.json").string());
+    return;
+  }
+  const auto old = parse_region_status(before);
+  if (!old) return;
+  if (old->egress) {
+    earlier_egress_cost_ = std::max(0.0, old->egress->cost);
+    earlier_egress_said_ = old->egress->said;
+  }
+  for (const auto& [peer, link] : old->links)
+    earlier_[peer] = {
+        .tx_bytes = link.tx_bytes, .rx_bytes = link.rx_bytes, .connects = link.connects};
+}
+
+void StatusFiles::write_listening_port(std::uint16_t port) {
+  replace_file(directory_ / "listening_port", fmt::format("{}\n", port), Durability::visible);
+}
+
+RegionStatus StatusFiles::with_earlier(RegionStatus status) const {
+  for (const auto& [peer, before] : earlier_) {
+    LinkStatus& link = status.links[peer];
+    link.tx_bytes += before.tx_bytes;
+    link.rx_bytes += before.rx_bytes;
+    link.connects += before.connects;
+  }
+  for (const auto& [peer, link] : status.links) {
+    status.wan_tx_bytes += link.tx_bytes;
+    status.wan_rx_bytes += link.rx_bytes;
+  }
+  return status;
+}
+
+void StatusFiles::write(const RegionStatus& status) {
+  std::string text = this->text(status);
+  if (text == written_) return;
+  replace_file(directory_ / "status.json", text, Durability::visible);
+  written_ = std::move(text);
+}
+
+std::string StatusFiles::text(const RegionStatus& status) const {
+  RegionStatus shown = with_earlier(status);
+  shown.applied_unix_s = applied_unix_s_;
+  shown.left_s = time_left_.seconds(status.steps);
+  // What a worker calls its phase is not ours to trust with its encoding.
+  return json_with_checksum(
+      to_json(shown).dump(2, ' ', false, OrderedJson::error_handler_t::replace) + "\n");
+}
+
+std::string StatusFiles::add_round(const AppliedRound& round, const RegionStatus& status) {
+  const double time_s = unix_seconds();
+  const bool catches_up = status.round > round.record.round + 2;
+  time_left_.add(time_s, step_of(round, status), catches_up);
+  applied_unix_s_ = time_s;
+  std::string line = to_line(round, with_earlier(status), time_s).dump();
+  append_line(line);
+  if (round.record.k_decision) add_k_decision(round.record);
+  next_round_ = round.record.round + 1;
+  return line;
+}
+
+OrderedJson StatusFiles::to_line(const AppliedRound& round, const RegionStatus& status,
+                                 double time_s) const {
+  const CommitRecord& record = round.record;
+  const Progress& progress = status.progress;
+  std::vector<std::string> participants;
+  for (const Participant& one : record.participants) participants.push_back(one.region);
+  const bool validated = progress.val_version() == record.round + 1 && progress.has_val_loss();
+  const auto of_own = [&](auto value) {
+    return round.own ? OrderedJson(value(*round.own)) : OrderedJson(nullptr);
+  };
+  return {
+      {"round", record.round},
+      {"region", region_},
+      {"participants", participants},
+      {"listed", std::ranges::find(participants, region_) != participants.end()},
+      {"loss", progress.loss()},
+      {"val_loss", validated ? OrderedJson(progress.val_loss()) : OrderedJson(nullptr)},
+      {"tokens_per_s", progress.tokens_per_s()},
+      {"waited_for", status.waited_for},
+      {"step", step_of(round, status)},
+      {"tokens", progress.tokens()},
+      {"delta_norm", of_own([](const Contribution& own) { return own.delta_norm; })},
+      {"error_norm", of_own([](const Contribution& own) { return own.error_norm; })},
+      {"payload_bytes", of_own([](const Contribution& own) { return own.payload.size_bytes; })},
+      {"wan_tx_bytes", status.wan_tx_bytes},
+      {"wan_rx_bytes", status.wan_rx_bytes},
+      {"compute_s", progress.compute_s()},
+      {"wait_s", progress.wait_s()},
+      {"late", late(record)},
+      {"steps", round.steps},
+      {"held_out_loss", record.measured ? or_null(record.measured->held_out_loss) : OrderedJson()},
+      {"state", to_hex(round.state)},
+      {"left_s", or_null(time_left_.seconds(status.steps))},
+      {"time_unix_s", time_s}};
+}
+
+void StatusFiles::add_k_decision(const CommitRecord& record) {
+  static constexpr const char* kNames[] = {"k_kept",      "k_changed", "k_confirmed", "k_reverted",
+                                           "k_stretched", "k_paused",  "k_relaxed"};
+  const KDecision& decision = *record.k_decision;
+  append_line(OrderedJson{{"event", kNames[static_cast<std::size_t>(decision.verdict)]},
+                          {"region", region_},
+                          {"round", record.round},
+                          {"from", decision.from},
+                          {"k", decision.k},
+                          {"step_s", decision.step_s},
+                          {"prepare_s", decision.prepare_s},
+                          {"exchange_s", decision.exchange_s},
+                          {"time_ratio", decision.time_ratio},
+                          {"held_out_before", decision.held_out_before},
+                          {"held_out_after", decision.held_out_after},
+                          {"standard_error", decision.standard_error},
+                          {"text", to_string(decision)},
+                          {"time_unix_s", unix_seconds()}}
+                  .dump());
+}
+
+void StatusFiles::add_event(const std::string& event, const std::string& peer,
+                            const std::string& text, Round round) {
+  OrderedJson json = {{"event", event}, {"region", region_}, {"round", round}};
+  if (!peer.empty()) json["peer"] = peer;
+  if (!text.empty()) json["text"] = text;
+  json["time_unix_s"] = unix_seconds();
+  append_line(json.dump(-1, ' ', false, OrderedJson::error_handler_t::replace));
+}
+
+void StatusFiles::append_line(const std::string& line) {
+  append_to_file(directory_ / "events.jsonl", line + "\n");
+}
+
+}  // namespace causeway::diloco

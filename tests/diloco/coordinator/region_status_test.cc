@@ -1,0 +1,147 @@
+#include "diloco/coordinator/region_status.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <nlohmann/json.hpp>
+
+namespace causeway::diloco {
+namespace {
+
+using OrderedJson = nlohmann::ordered_json;
+
+// Everything has another value than in an empty one.
+RegionStatus full() {
+  RegionStatus status;
+  status.region = "east";
+  status.pid = 4711;
+  status.run_id = "run";
+  status.settings_sha256 = "ab";
+  status.version = 7;
+  status.round = 9;
+  status.workers = 3;
+  status.missing_ranks = {1, 2};
+  status.degraded = true;
+  status.listening_port = 65'535;
+  status.waiting = "west";
+  status.leader = "west";
+  status.term = 5;
+  status.share = {.index = 1, .count = 3, .pass = 2, .begin = 1000};
+  status.data = DataStatus{.whole = "cd", .sample = "ef"};
+  status.steps = 1'000'000'000'000;
+  status.k = 20;
+  status.k_change = "from 10 to 20";
+  status.progress.set_step(140);
+  status.progress.set_loss(2.5);
+  status.progress.set_val_loss(2.75);
+  status.progress.set_mfu(0.5);
+  status.progress.set_phase("wait");
+  status.wan_tx_bytes = 10;
+  status.wan_rx_bytes = 20;
+  status.links["west"] = {.up = true,
+                          .via = "asia",
+                          .tx_bytes = 1,
+                          .rx_bytes = 2,
+                          .round_trip_ms = 70.123,
+                          .connects = 3,
+                          .data_connections = 4,
+                          .rate_mbit_s = 95.5,
+                          .rate_p50_mbit_s = 90.25,
+                          .rate_p05_mbit_s = 10.5,
+                          .stream_rate_mbit_s = 50.125,
+                          .loss = 0.001};
+  status.egress =
+      EgressStatus{.cost = 1.5,
+                   .run_cost = 4.5,
+                   .said = {{"west", 3.0}},
+                   .run_forecast = 6.5,
+                   .limits = {{"day", 4, 1.5, 3.75, 0.25, 1e9}, {"run", 40, 1.5, 8, 0.25, 0}}};
+  status.spool_bytes = 100;
+  status.spool_capacity_bytes = 200;
+  status.rounds_kept = 8;
+  status.falls_behind = true;
+  status.applied_unix_s = 1.5e9;
+  status.left_s = 580;
+  status.last_error = "refused";
+  status.finished = true;
+  return status;
+}
+
+std::vector<std::string> keys_of(const OrderedJson& json) {
+  std::vector<std::string> keys;
+  for (const auto& [key, value] : json.items()) keys.push_back(key);
+  return keys;
+}
+
+// Programs of users read them.
+TEST(RegionStatus, HasItsKeysInTheirOrder) {
+  const OrderedJson json = to_json(full());
+  EXPECT_THAT(
+      keys_of(json),
+      testing::ElementsAre("region", "format", "xxh3", "pid", "run_id", "settings_sha256",
+                           "version", "round", "workers", "missing_ranks", "degraded",
+                           "listening_port", "waiting", "leader", "term", "share", "data", "steps",
+                           "k", "k_change", "progress", "wan_tx_bytes", "wan_rx_bytes", "links",
+                           "egress", "spool_bytes", "spool_capacity_bytes", "rounds_kept",
+                           "falls_behind", "applied_unix_s", "left_s", "last_error", "finished"));
+  EXPECT_THAT(keys_of(json["links"]["west"]),
+              testing::ElementsAre("up", "via", "tx_bytes", "rx_bytes", "round_trip_ms", "connects",
+                                   "data_connections", "rate_mbit_s", "rate_p50_mbit_s",
+                                   "rate_p05_mbit_s", "stream_rate_mbit_s", "loss"));
+  EXPECT_EQ(json["egress"].dump(),
+            R"({"cost":1.5,"run_cost":4.5,"said":{"west":3.0},"run_forecast":6.5,"limits":[)"
+            R"({"period":"day","limit":4.0,"spent":1.5,"forecast":3.75,"round_cost":0.25,)"
+            R"("until_unix_s":1000000000.0},{"period":"run","limit":40.0,"spent":1.5,)"
+            R"("forecast":8.0,"round_cost":0.25,"until_unix_s":0.0}]})");
+  EXPECT_EQ(json["data"].dump(), R"({"sha256":"cd","sample_sha256":"ef"})");
+  EXPECT_EQ(json["share"].dump(), R"({"index":1,"count":3,"pass":2,"begin":1000})");
+}
+
+TEST(RegionStatus, WhatIsNotKnownIsNull) {
+  const OrderedJson json = to_json(RegionStatus{});
+  for (const char* key : {"data", "egress", "applied_unix_s", "left_s"})
+    EXPECT_TRUE(json.at(key).is_null()) << key;
+  EXPECT_EQ(json["links"].dump(), "{}");
+  EXPECT_EQ(json["missing_ranks"].dump(), "[]");
+  EXPECT_TRUE(json["progress"]["val_loss"].is_null());
+}
+
+TEST(RegionStatus, ComesBackAsItWasWritten) {
+  const std::string text = to_json(full()).dump();
+  const auto read = parse_region_status(text);
+  ASSERT_TRUE(read);
+  EXPECT_EQ(to_json(*read).dump(), text);
+  EXPECT_EQ(read->state(), "waits for west");
+}
+
+TEST(RegionStatus, WhatIsOfAnotherTypeReadsAsNothing) {
+  EXPECT_FALSE(parse_region_status("{\"version\": "));
+  EXPECT_FALSE(parse_region_status("[1]"));
+  const auto status = parse_region_status(R"({
+      "region": 5, "version": "seven", "round": -1, "listening_port": 65536, "progress": 3,
+      "links": {"west": 1, "asia": {"up": "yes", "tx_bytes": 7}}, "missing_ranks": [1, "two"],
+      "egress": {"cost": null, "said": {"west": "much"}, "limits": [5]}, "left_s": null})");
+  ASSERT_TRUE(status);
+  EXPECT_EQ(status->region, "");
+  EXPECT_EQ(status->version, 0U);
+  EXPECT_EQ(status->round, 0U);
+  EXPECT_EQ(status->listening_port, 0);
+  EXPECT_EQ(status->links.size(), 1U);
+  EXPECT_FALSE(status->links.at("asia").up);
+  EXPECT_EQ(status->links.at("asia").tx_bytes, 7U);
+  EXPECT_THAT(status->missing_ranks, testing::ElementsAre(1));
+  ASSERT_TRUE(status->egress);
+  EXPECT_TRUE(status->egress->said.empty());
+  EXPECT_TRUE(status->egress->limits.empty());
+  EXPECT_FALSE(status->left_s);
+}
+
+// 20 s for 100 of 400 steps.
+TEST(RegionStatus, TheTimeLeftOfEarlierVersionsFollowsFromTheirTimes) {
+  const std::string text =
+      R"({"steps": 400, "progress": {"step": 100, "compute_s": 15, "wait_s": 5}})";
+  EXPECT_EQ(parse_region_status(text)->left_s, 60);
+  EXPECT_FALSE(parse_region_status(R"({"steps": 400, "progress": {"step": 0}})")->left_s);
+}
+
+}  // namespace
+}  // namespace causeway::diloco
