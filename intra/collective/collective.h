@@ -39,7 +39,16 @@ class Collective {
   virtual void reduce_scatter_sum(std::span<float> values, std::span<const std::size_t> counts);
   // On entry the own part is right on every rank; on return all are.
   virtual void all_gather_parts(std::span<float> values, std::span<const std::size_t> counts);
+  // Part r goes to rank r. `received`, size() * counts[rank()] long, <- what every rank has for
+  // this one, in rank order. As it is here every rank gets everything.
+  virtual void exchange_parts(std::span<const float> values, std::span<const std::size_t> counts,
+                              std::span<float> received);
 };
+
+// Near-equal parts of so many elements for each of `ranks`. They begin at whole cache lines.
+std::vector<std::size_t> even_parts(std::size_t elements, std::size_t ranks);
+// Where part `index` begins.
+std::size_t begin_of_part(std::span<const std::size_t> counts, std::size_t index);
 
 // How the ranks of a group find each other: a directory they all see, and a name that no earlier
 // group used.
@@ -75,6 +84,10 @@ class ForwardingCollective : public Collective {
   }
   void all_gather_parts(std::span<float> values, std::span<const std::size_t> counts) override {
     group_.all_gather_parts(values, counts);
+  }
+  void exchange_parts(std::span<const float> values, std::span<const std::size_t> counts,
+                      std::span<float> received) override {
+    group_.exchange_parts(values, counts, received);
   }
   void broadcast(std::span<std::byte> bytes, std::size_t root) override {
     group_.broadcast(bytes, root);

@@ -19,6 +19,7 @@
 #include <gloo/allgather.h>
 #include <gloo/allgatherv.h>
 #include <gloo/allreduce.h>
+#include <gloo/alltoallv.h>
 #include <gloo/barrier.h>
 #include <gloo/broadcast.h>
 #include <gloo/math.h>
@@ -100,6 +101,8 @@ class GlooCollective final : public Collective {
   void all_reduce_sum(std::span<float> values) override;
   void broadcast(std::span<std::byte> bytes, std::size_t root) override;
   std::vector<std::vector<std::byte>> all_gather(std::span<const std::byte> mine) override;
+  void exchange_parts(std::span<const float> values, std::span<const std::size_t> counts,
+                      std::span<float> received) override;
   void barrier() override;
 
  private:
@@ -242,6 +245,21 @@ std::vector<std::vector<std::byte>> GlooCollective::all_gather(std::span<const s
     }
   });
   return parts;
+}
+
+void GlooCollective::exchange_parts(std::span<const float> values,
+                                    std::span<const std::size_t> counts,
+                                    std::span<float> received) {
+  assert(counts.size() == world_ && received.size() == world_ * counts[rank_]);
+  if (values.empty()) return;
+  run("exchange", [&] {
+    gloo::AlltoallvOptions options(context_);
+    options.setInput(const_cast<float*>(values.data()),  // Gloo reads it
+                     std::vector<std::int64_t>(counts.begin(), counts.end()));
+    options.setOutput(received.data(),
+                      std::vector<std::int64_t>(world_, static_cast<std::int64_t>(counts[rank_])));
+    gloo::alltoallv(options);
+  });
 }
 
 void GlooCollective::barrier() {

@@ -172,9 +172,6 @@ void GradientReducer::finish() {
 
 namespace {
 
-// Parts of a bucket begin at whole cache lines.
-constexpr std::size_t kUnit = 16;
-
 // Cuts [begin, end) into buckets from the top down; the last may be smaller.
 void append_buckets(std::size_t begin, std::size_t end, std::size_t elements,
                     std::vector<Range>& buckets) {
@@ -229,28 +226,20 @@ std::size_t GradientBuckets::owner(const Range& matrix, std::size_t ranks) const
 
 std::vector<std::size_t> GradientBuckets::counts(std::size_t index, std::size_t ranks) const {
   const Range& bucket = buckets_[index];
+  if (!is_undivided(bucket)) return even_parts(bucket.count(), ranks);
   std::vector<std::size_t> counts(ranks);
-  if (is_undivided(bucket)) {
-    for (const Range& matrix : undivided_) {
-      if (bucket.begin <= matrix.begin && matrix.end <= bucket.end)
-        counts[owner(matrix, ranks)] += matrix.count();
-    }
-    return counts;
+  for (const Range& matrix : undivided_) {
+    if (bucket.begin <= matrix.begin && matrix.end <= bucket.end)
+      counts[owner(matrix, ranks)] += matrix.count();
   }
-  const std::size_t elements = bucket.count();
-  const std::size_t units = elements / kUnit;
-  for (std::size_t rank = 0; rank < ranks; ++rank)
-    counts[rank] = (units * (rank + 1) / ranks - units * rank / ranks) * kUnit;
-  counts.back() += elements - units * kUnit;
   return counts;
 }
 
 std::vector<Range> GradientBuckets::parts(std::size_t rank, std::size_t ranks) const {
   std::vector<Range> parts;
   for (std::size_t index = 0; index < buckets_.size(); ++index) {
-    std::size_t begin = buckets_[index].begin;
     const std::vector<std::size_t> of_rank = counts(index, ranks);
-    for (std::size_t other = 0; other < rank; ++other) begin += of_rank[other];
+    const std::size_t begin = buckets_[index].begin + begin_of_part(of_rank, rank);
     if (of_rank[rank] > 0) parts.push_back({begin, begin + of_rank[rank]});
   }
   std::ranges::sort(parts, {}, &Range::begin);

@@ -4,7 +4,7 @@ target_sources(
   causeway_intra
   PRIVATE ${CMAKE_CURRENT_LIST_DIR}/step/device_transformer.cc ${CMAKE_CURRENT_LIST_DIR}/step/device_transformer_backward.cc
           ${CMAKE_CURRENT_LIST_DIR}/step/device_transformer_forward.cc
-          ${CMAKE_CURRENT_LIST_DIR}/step/device_muon.cc ${CMAKE_CURRENT_LIST_DIR}/step/device_optimizer.cc
+          ${CMAKE_CURRENT_LIST_DIR}/step/device_bf16_sums.cc ${CMAKE_CURRENT_LIST_DIR}/step/device_muon.cc ${CMAKE_CURRENT_LIST_DIR}/step/device_optimizer.cc
           ${CMAKE_CURRENT_LIST_DIR}/step/device_spans.cc
           ${CMAKE_CURRENT_LIST_DIR}/step/device_spans_codecs.cc ${CMAKE_CURRENT_LIST_DIR}/step/device_stepper.cc)
 if(CAUSEWAY_HAS_CUDA)

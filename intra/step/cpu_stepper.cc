@@ -5,6 +5,7 @@
 
 #include "intra/base/global_norm.h"
 #include "intra/base/resources.h"
+#include "intra/collective/bf16_sums.h"
 #include "intra/collective/gradient_reducer.h"
 #include "intra/step/muon.h"
 #include "intra/step/optimizer_share.h"
@@ -27,14 +28,19 @@ class CpuStepper final : public Stepper {
     state_ = &state;
     const bool shared = options_.train.shard_optimizer && group.size() > 1;
     if (shared) share_.emplace(buckets_, group, state);
-    reducer_.emplace(
-        group, buckets_, state.scratch,
-        shared ? GradientReducer::Result::own_parts : GradientReducer::Result::everywhere);
+    using Result = GradientReducer::Result;
+    const Result result = shared ? Result::own_parts : Result::everywhere;
+    if (options_.sums_in_bf16(group.size())) {
+      bf16_sums_ =
+          make_host_bf16_sums(group, bf16_room(buckets_, result, group.rank(), group.size()));
+    }
+    reducer_.emplace(bf16_sums_ ? *bf16_sums_ : group, buckets_, state.scratch, result);
     model_->params_changed();
   }
 
   void leave() override {
     reducer_.reset();
+    bf16_sums_.reset();
     share_.reset();
     group_ = nullptr;
     state_ = nullptr;
@@ -118,7 +124,8 @@ class CpuStepper final : public Stepper {
   const GradientBuckets buckets_;
   Collective* group_ = nullptr;
   TrainingState* state_ = nullptr;
-  std::optional<OptimizerShare> share_;  // if the optimizer's state is shared out
+  std::optional<OptimizerShare> share_;    // if the optimizer's state is shared out
+  std::unique_ptr<Collective> bf16_sums_;  // the buckets', if they are in bf16
   std::optional<GradientReducer> reducer_;
   float lr_ = 0, loss_ = 0;
   const Model::GradientReady ready_ = [this](std::size_t offset, std::size_t count) {

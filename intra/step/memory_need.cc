@@ -11,9 +11,11 @@
 #include "diloco/maths/layout.h"
 #include "intra/base/error.h"
 #include "intra/base/host_memory.h"
+#include "intra/collective/bf16_sums.h"
 #include "intra/outer/codec_policy.h"
 #include "intra/step/evaluation.h"
 #include "intra/step/muon.h"
+#include "intra/step/muon_matrices.h"
 #include "intra/step/training_state.h"
 
 namespace causeway::intra {
@@ -44,6 +46,20 @@ void append_optimizer(const WorkerOptions& options, const diloco::Layout& layout
   need.push_back({matrices.empty() ? "AdamW moments" : "moments of Muon and AdamW", bytes});
   if (!matrices.empty() && options.train.device == Device::cpu)
     need.push_back({"Muon's products", Muon::working_bytes(options.inner, layout)});
+}
+
+// What buckets in bf16 need: of the rank that needs most.
+void append_bf16_buckets(const WorkerOptions& options, const diloco::Layout& layout,
+                         std::vector<MemoryPart>& need) {
+  if (!options.sums_in_bf16(options.world)) return;
+  using Result = GradientReducer::Result;
+  const GradientBuckets buckets(layout, options.train.bucket_bytes,
+                                muon_elements(options.inner, layout));
+  const Result result = options.train.shard_optimizer ? Result::own_parts : Result::everywhere;
+  std::uint64_t most = 0;
+  for (std::size_t rank = 0; rank < options.world; ++rank)
+    most = std::max<std::uint64_t>(most, bf16_room(buckets, result, rank, options.world).words());
+  need.push_back({"gradient buckets in bf16", sizeof(float) * most});
 }
 
 // The part of an own payload that this rank encoded, and the payload; of several ranks also what
@@ -86,6 +102,7 @@ std::vector<MemoryPart> memory_need(const WorkerOptions& options) {
     need.push_back({"hashes", leaves_bytes(layout)});
   }
   if (options.train.device == Device::cpu && options.train.timed_step_ms == 0) {
+    append_bf16_buckets(options, layout, need);
     const std::int64_t sequences = sequences_at_once(options);
     need.push_back({fmt::format("activations of {} sequences", sequences),
                     working_bytes(options.model, sequences, options.model.context)});

@@ -35,6 +35,8 @@ struct TrainOptions {
   // > 0: no computation; a step is a timed wait (for measuring utilisation; reported as such).
   std::uint32_t timed_step_ms = 0;
   std::size_t bucket_bytes = 25U << 20;  // all-reduce granularity
+  // bf16: gradients travel between a region's ranks so (bf16_sums.h).
+  ModelOptions::Precision bucket_precision = ModelOptions::Precision::fp32;
   // Each rank keeps the moments of its own part of the parameters alone; one that is lost takes
   // them along, and its region goes back to the state on disk.
   bool shard_optimizer = false;
@@ -86,6 +88,11 @@ struct WorkerOptions : Recipe {
     std::string generation;
   };
   std::optional<Synchronous> synchronous;
+
+  // In a group of so many. The baseline, which others are measured by, sums in fp32.
+  bool sums_in_bf16(std::size_t ranks) const {
+    return train.bucket_precision == ModelOptions::Precision::bf16 && ranks > 1 && !synchronous;
+  }
 };
 
 }  // namespace causeway::intra

@@ -81,6 +81,16 @@ class GpuRegion(WithDouble, EndToEnd):
         self.assertIn("GPU 0000:1b:00.0", self.log_of(REGIONS[0], 1))
         self.assertNotIn("summed by way of the host", self.log_of(REGIONS[0]))
 
+    @with_two_gpus
+    def test_two_ranks_of_two_gpus_exchange_gradients_in_bf16_over_nccl(self):
+        os.environ["CAUSEWAY_DOUBLE_GPUS"] = "2"
+        self.addCleanup(os.environ.pop, "CAUSEWAY_DOUBLE_GPUS")
+        self.run_beside_cpus(on_gpu(self.config(workers=(2, 2, 1), steps=30, **DENSE), train='bucket_precision = "bf16"'))
+        self.assertNotIn("summed by way of the host", self.log_of(REGIONS[0]))
+
+    def test_two_ranks_of_one_gpu_exchange_gradients_in_bf16_by_way_of_the_host(self):
+        self.run_beside_cpus(on_gpu(self.config(workers=(2, 1, 1), steps=30, **DENSE), train='bucket_precision = "bf16"\nshard_optimizer = true'))
+
     def test_products_that_two_ranks_timed_give_the_same_bits_in_a_later_run(self):
         cache = self.directory / "cache"
         caches = unittest.mock.patch.dict(os.environ, XDG_CACHE_HOME=str(cache))

@@ -74,6 +74,22 @@ class Simulate(EndToEnd):
             digests[shards] = summary["regions"][0]["params_digest"]
         self.assertEqual(digests["false"], digests["true"])
 
+    def test_gradients_in_bf16_between_the_workers_of_each_region_end_with_the_same_bits_and_nearly_the_same_loss(self):
+        found = {}
+        for precision, shards in (("fp32", "false"), ("bf16", "false"), ("bf16", "true")):
+            self.out = self.directory / f"{precision}-{shards}"
+            config = self.config(workers=(2, 2, 2), steps=20, **DENSE)
+            summary = self.simulate(config, "--no-baseline", "--set", f"train.bucket_precision={precision}", "--set", f"train.shard_optimizer={shards}")
+            self.assert_identical(summary)
+            self.assertEqual([region["steps"] for region in summary["regions"]], [20, 20, 20])
+            for log in self.out.rglob("worker-*.log"):
+                self.assertNotIn("attaches again", log.read_text())
+            found[precision, shards] = summary
+        exact = found.pop(("fp32", "false"))
+        for rounded in found.values():
+            self.assertNotEqual(rounded["regions"][0]["params_digest"], exact["regions"][0]["params_digest"])
+            self.assertAlmostEqual(rounded["val_loss"], exact["val_loss"], delta=0.01 * exact["val_loss"])
+
     def test_overlapping_variants_end_with_the_same_bits_in_regions_of_one_two_and_three_workers(self):
         for variant, keys in (("streaming", {"fragments": 3, "overlap_steps": 2, "warmup_k": 3}), ("eager", {})):
             with self.subTest(variant):

@@ -371,6 +371,29 @@ TEST_F(NcclDoubleDeathTest, AGroupOfCallsThatIsNotEndedIsRefused) {
   leave();
 }
 
+TEST_F(NcclDoubleDeathTest, AMessageOfAnotherLengthIsRefused) {
+  form();
+  const auto exchange = [&](std::size_t received) {
+    nccl_.group_start();
+    nccl_.send(from_.span().data(), 1, ncclFloat, 0, group_, stream_.get());
+    nccl_.receive(to_.span().data(), received, ncclFloat, 0, group_, stream_.get());
+    nccl_.group_end();
+    while (is_in_progress()) {
+    }
+    stream_.synchronize();
+  };
+  exchange(1);
+  EXPECT_DEATH(exchange(0), "another length");
+  leave();
+}
+
+TEST_F(NcclDoubleDeathTest, AMessageOutsideAGroupOfCallsIsRefused) {
+  form();
+  EXPECT_DEATH(nccl_.send(from_.span().data(), 1, ncclFloat, 0, group_, stream_.get()),
+               "outside a group of calls");
+  leave();
+}
+
 TEST_F(NcclDoubleDeathTest, AGroupThatIsNotFinalisedIsNotDestroyed) {
   form();
   EXPECT_DEATH(nccl_.destroy(group_), "not finalised");

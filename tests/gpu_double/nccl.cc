@@ -2,6 +2,8 @@
 // processes or threads of one host that meet in shared memory. Groups form, and operations end,
 // while somebody asks; a rank that died is an error of the others, one that hangs is none.
 //
+// Sends and receives of one group of calls are one operation, which every rank must take part in.
+//
 // What is asked for is in progress at first, and not in the stream before the second time that
 // somebody asks how it goes. Who uses a group before it formed, forgets to end a group of calls, or
 // destroys what was not finalised ends the program with a message.
@@ -12,6 +14,7 @@
 #include <sys/random.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <atomic>
 #include <cstdint>
 #include <cstdio>
@@ -31,11 +34,17 @@ constexpr int kRanksMax = 8;
 constexpr std::size_t kSlotFloats = std::size_t{16}
                                     << 20;  // not touched, so not there, beyond what is used
 
+// What a rank sends to another in one operation, in its slot.
+struct Sent {
+  std::size_t begin, count;
+};
+
 // Of one rank. Sums are read from the slot of the operation's number, odd or even, so that a rank
 // may be one ahead.
 struct Place {
   std::atomic<pid_t> process;
   std::atomic<std::uint64_t> offered, taken;  // operations
+  Sent sent[2][kRanksMax];
   float slots[2][kSlotFloats];
 };
 struct Meeting {
@@ -100,6 +109,20 @@ std::atomic<int> groups = 0;  // that nobody left
 thread_local int depth = 0;
 thread_local std::vector<std::pair<ncclComm_t, std::function<bool()>>> together;
 
+// A send, or a receive; of a group of calls.
+struct Message {
+  int peer = 0;
+  const float* from = nullptr;
+  float* to = nullptr;  // null: a send
+  std::size_t count = 0;
+};
+struct Messages {
+  ncclComm_t group = nullptr;
+  cudaStream_t stream = nullptr;
+  std::vector<Message> all;
+};
+thread_local Messages messages;
+
 void require_no_open_calls() {
   if (depth > 0) causeway::gpu_double::refuse("a group of NCCL's calls was begun and not ended");
 }
@@ -108,23 +131,27 @@ const float* slot(const ncclComm& group, int rank, std::uint64_t number) {
   return group.meeting->places[rank].slots[number % 2];
 }
 
-// Offers `count` numbers to the others, and lets `finish` read theirs when all have offered.
-ncclResult_t meet(ncclComm_t group, const void* values, std::size_t count, cudaStream_t stream,
-                  Finish finish) {
-  if (!group->told_formed || group->finalised)
+void require_usable(const ncclComm& group, const void* values, std::size_t count) {
+  if (!group.told_formed || group.finalised)
     causeway::gpu_double::refuse("an operation of a group that has not formed, or is over");
   if (count > kSlotFloats)
     causeway::gpu_double::refuse("more numbers than NCCL's double has room for");
   if (causeway::gpu_double::where(values, count * sizeof(float)) !=
       causeway::gpu_double::Where::device)
     causeway::gpu_double::refuse("a sum of what is no device memory");
+}
+
+using Offer = std::function<void(Place& own, std::uint64_t number)>;
+
+// Makes an offer to the others, and lets `finish` read theirs when all have offered.
+ncclResult_t meet(ncclComm_t group, cudaStream_t stream, Offer offer, Finish finish) {
   const std::uint64_t number = ++group->operations;
   const auto offered = std::make_shared<bool>(false);
-  const auto work = [=, finish = std::move(finish)] {
+  const auto work = [=, offer = std::move(offer), finish = std::move(finish)] {
     Place& own = group->meeting->places[group->rank];
     if (!*offered) {
       if (!group->is_broken() && number > 2 && !group->all(&Place::taken, number - 2)) return false;
-      std::memcpy(own.slots[number % 2], values, count * sizeof(float));
+      offer(own, number);
       own.offered.store(number);
       *offered = true;
     }
@@ -143,6 +170,59 @@ ncclResult_t meet(ncclComm_t group, const void* values, std::size_t count, cudaS
   }
   group->begin(std::move(operation));
   return ncclInProgress;
+}
+
+// Offers `count` numbers.
+ncclResult_t meet(ncclComm_t group, const void* values, std::size_t count, cudaStream_t stream,
+                  Finish finish) {
+  require_usable(*group, values, count);
+  const auto offer = [=](Place& own, std::uint64_t number) {
+    std::memcpy(own.slots[number % 2], values, count * sizeof(float));
+  };
+  return meet(group, stream, offer, std::move(finish));
+}
+
+ncclResult_t add_message(ncclComm_t group, cudaStream_t stream, const Message& message) {
+  require_usable(*group, message.to == nullptr ? message.from : message.to, message.count);
+  if (message.peer < 0 || message.peer >= group->ranks) return ncclInvalidArgument;
+  if (depth == 0) causeway::gpu_double::refuse("a message outside a group of calls may hang");
+  if (messages.group != nullptr && (messages.group != group || messages.stream != stream))
+    causeway::gpu_double::refuse("messages of two groups, or streams, at once");
+  messages.group = group;
+  messages.stream = stream;
+  messages.all.push_back(message);
+  return ncclSuccess;
+}
+
+// One to each rank, and one from each.
+ncclResult_t meet_for_messages() {
+  const Messages now = std::exchange(messages, {});
+  const auto offer = [=](Place& own, std::uint64_t number) {
+    Sent* const sent = own.sent[number % 2];
+    std::fill(sent, sent + kRanksMax, Sent{});
+    std::size_t place = 0;
+    for (const Message& message : now.all) {
+      if (message.to != nullptr) continue;
+      if (sent[message.peer].count > 0)
+        causeway::gpu_double::refuse("two messages to one rank at once");
+      if (place + message.count > kSlotFloats)
+        causeway::gpu_double::refuse("more numbers than NCCL's double has room for");
+      std::memcpy(own.slots[number % 2] + place, message.from, message.count * sizeof(float));
+      sent[message.peer] = {place, message.count};
+      place += message.count;
+    }
+  };
+  const auto finish = [=](const ncclComm& all, std::uint64_t number) {
+    for (const Message& message : now.all) {
+      if (message.to == nullptr) continue;
+      const Sent& sent = all.meeting->places[message.peer].sent[number % 2][all.rank];
+      if (sent.count != message.count)
+        causeway::gpu_double::refuse("a message of another length than is waited for");
+      std::memcpy(message.to, slot(all, message.peer, number) + sent.begin,
+                  sent.count * sizeof(float));
+    }
+  };
+  return meet(now.group, now.stream, offer, finish);
 }
 
 void add_up(const ncclComm& group, std::uint64_t number, void* into, std::size_t count) {
@@ -239,6 +319,7 @@ ncclResult_t ncclGroupStart() {
 }
 ncclResult_t ncclGroupEnd() {
   if (depth == 0) return ncclInvalidUsage;
+  if (depth == 1 && messages.group != nullptr) meet_for_messages();
   if (--depth > 0) return ncclSuccess;
   const auto calls = std::exchange(together, {});
   for (const auto& [group, operation] : calls) group->begin(operation);
@@ -262,6 +343,17 @@ ncclResult_t ncclReduce(const void* from, void* to, size_t count, ncclDataType_t
   return meet(group, from, count, stream, [=](const ncclComm& all, std::uint64_t number) {
     if (all.rank == root) add_up(all, number, to, count);
   });
+}
+ncclResult_t ncclSend(const void* from, size_t count, ncclDataType_t type, int peer,
+                      ncclComm_t group, cudaStream_t stream) {
+  if (type != ncclFloat) return ncclInvalidArgument;
+  return add_message(group, stream,
+                     {.peer = peer, .from = static_cast<const float*>(from), .count = count});
+}
+ncclResult_t ncclRecv(void* to, size_t count, ncclDataType_t type, int peer, ncclComm_t group,
+                      cudaStream_t stream) {
+  if (type != ncclFloat) return ncclInvalidArgument;
+  return add_message(group, stream, {.peer = peer, .to = static_cast<float*>(to), .count = count});
 }
 ncclResult_t ncclBroadcast(const void* from, void* to, size_t count, ncclDataType_t type, int root,
                            ncclComm_t group, cudaStream_t stream) {

@@ -13,7 +13,7 @@ FOLDERS = ("compression", "inter", "diloco", "intra", "wan-sim", "apps")
 COLLECTIONS = {
     "functions on numbers of one kind": (
         "compression/base/bit_math.h", "compression/base/float16.h", "compression/base/random.h",
-        "diloco/files/checked_file.h", "diloco/maths/outer_element.h", "intra/cuda/jobs/numbers.h", "wan-sim/base/chance.h"),
+        "diloco/files/checked_file.h", "diloco/maths/outer_element.h", "intra/base/bfloat16.h", "intra/cuda/jobs/numbers.h", "wan-sim/base/chance.h"),
     "functions on text": ("inter/base/text.h",),
     "the makers behind a table of names": (
         "apps/commands.h",
@@ -24,8 +24,8 @@ COLLECTIONS = {
     "what chunks meet on a GPU: one codec, or one step, each": (
         "compression/cuda/chunk_feedback.h", "compression/cuda/chunk_int8.h", "compression/cuda/chunk_jobs.h",
         "compression/cuda/chunk_topk.h", "compression/cuda/chunk_topk_decode.h"),
-    "jobs of one part of the model or of an outer round": (
-        "intra/cuda/jobs/job_attention.h", "intra/cuda/jobs/job_classifier.h", "intra/cuda/jobs/job_embedding.h", "intra/cuda/jobs/job_norm.h",
+    "jobs of one part of the model, of an outer round, or of sums over ranks": (
+        "intra/cuda/jobs/job_attention.h", "intra/cuda/jobs/job_buckets.h", "intra/cuda/jobs/job_classifier.h", "intra/cuda/jobs/job_embedding.h", "intra/cuda/jobs/job_norm.h",
         "intra/cuda/jobs/job_optimizer.h", "intra/cuda/jobs/job_outer.h", "intra/cuda/jobs/job_pointwise.h"),
     "tools for one purpose": (
         "apps/run/region/own_process.h", "intra/cuda/device/cudnn_attention.h", "compression/base/parallel.h", "inter/base/async.h", "inter/base/retry.h",

@@ -31,6 +31,7 @@ class CombinationChecks {
       model();
       size();
       batches();
+      buckets();
     } else {
       program();
     }
@@ -136,6 +137,15 @@ class CombinationChecks {
               "must be a multiple of workers x micro_batches, " + std::to_string(parts) +
                   " in region " + region.name);
     }
+  }
+
+  void buckets() const {
+    const bool sums = std::ranges::any_of(
+        config_.regions, [](const RegionConfig& region) { return region.workers > 1; });
+    require(sums || config_.train.bucket_precision == intra::ModelOptions::Precision::fp32,
+            "train.bucket_precision",
+            "has no effect where every region has one worker, which sums its gradients with "
+            "nobody; set regions.workers, or leave it at fp32");
   }
 
   void codec(const std::string& key, const std::vector<std::string>& specs) const {

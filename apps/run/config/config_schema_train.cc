@@ -112,6 +112,7 @@ void add_inner_keys(std::vector<Key<Config>>& keys) {
 }
 
 void add_train_keys(std::vector<Key<Config>>& keys) {
+  using Precision = intra::ModelOptions::Precision;
   keys.push_back(of_built_in_trainer(of_run(C::integer(
       "train.batch", "sequences", [](auto& c) -> auto& { return c.train.batch; }, 1, 1 << 24,
       "Sequences per region and inner step, over all its workers."))));
@@ -147,6 +148,13 @@ void add_train_keys(std::vector<Key<Config>>& keys) {
         c.train.bucket_bytes = static_cast<std::size_t>(std::llround(mib * kMebi));
       },
       {0.001, 16'384}, "Gradient bytes gathered before they are reduced inside the region."))));
+  keys.push_back(of_built_in_trainer(of_region(C::choice<Precision>(
+      "train.bucket_precision", [](auto& c) -> auto& { return c.train.bucket_precision; },
+      {{"fp32", Precision::fp32}, {"bf16", Precision::bf16}},
+      "How gradients travel between the workers of a region. bf16: half the bytes; each worker's "
+      "gradient is rounded once, and so is the sum, which is computed in fp32 "
+      "(docs/rounds.md#gradients-in-bf16). Without effect on a region of one worker, and on the "
+      "synchronous baseline."))));
   add_rank_keys(keys);
   add_device_keys(keys);
   keys.push_back(of_process(C::text(

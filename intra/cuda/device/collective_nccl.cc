@@ -36,6 +36,8 @@ Nccl::Nccl() {
   library.find("ncclAllReduce", all_reduce);
   library.find("ncclReduce", reduce);
   library.find("ncclBroadcast", broadcast);
+  library.find("ncclSend", send);
+  library.find("ncclRecv", receive);
 }
 
 namespace {
@@ -44,6 +46,10 @@ using Clock = std::chrono::steady_clock;
 using Milliseconds = std::chrono::milliseconds;
 
 constexpr Milliseconds kLeavingMost{2000};
+
+bool is_accepted(ncclResult_t result) {
+  return result == ncclSuccess || result == ncclInProgress;
+}
 
 bool on_device(const void* values) {
   cudaPointerAttributes attributes{};
@@ -66,12 +72,16 @@ class Communicator final : public ForwardingCollective {
   void all_reduce_sum(std::span<float> values) override;
   void reduce_scatter_sum(std::span<float> values, std::span<const std::size_t> counts) override;
   void all_gather_parts(std::span<float> values, std::span<const std::size_t> counts) override;
+  void exchange_parts(std::span<const float> values, std::span<const std::size_t> counts,
+                      std::span<float> received) override;
 
  private:
   void form();
   // Puts the operation into the stream and waits for its end.
   void run(const char* name, const std::function<ncclResult_t()>& operation);
-  // One call for every rank's part: call(part, root), as one operation.
+  // One call for every rank: call(rank), as one operation.
+  void run_each(const char* name, const std::function<ncclResult_t(std::size_t)>& call);
+  // The same for every rank's part, unless it is empty: call(part, root).
   void run_parts(const char* name, std::span<float> values, std::span<const std::size_t> counts,
                  const std::function<ncclResult_t(std::span<float>, int)>& call);
   void wait(const char* name, const std::function<bool()>& done) { wait(name, deadline_, done); }
@@ -98,8 +108,7 @@ void Communicator::form() {
   config.blocking = 0;
   const ncclResult_t begun =
       nccl_.init(&communicator_, static_cast<int>(size()), id, static_cast<int>(rank()), &config);
-  if (begun != ncclSuccess && begun != ncclInProgress)
-    fail("forming the group", nccl_.error_string(begun));
+  if (!is_accepted(begun)) fail("forming the group", nccl_.error_string(begun));
   wait("forming the group", [] { return true; });
 }
 
@@ -115,7 +124,7 @@ void Communicator::wait(const char* name, Milliseconds deadline,
   const Clock::time_point end = Clock::now() + deadline;
   for (;;) {
     const ncclResult_t now = state();
-    if (now != ncclSuccess && now != ncclInProgress) {
+    if (!is_accepted(now)) {
       fail(name, std::string("a rank died or hung: ") + nccl_.error_string(now) + ", " +
                      nccl_.last_error(communicator_));
     }
@@ -129,27 +138,31 @@ void Communicator::run(const char* name, const std::function<ncclResult_t()>& op
   if (communicator_ == nullptr) fail(name, "the group broke earlier; form a new one");
   check(cudaSetDevice(device_), "choosing a GPU");  // the thread may be another
   const ncclResult_t begun = operation();
-  if (begun != ncclSuccess && begun != ncclInProgress) fail(name, nccl_.error_string(begun));
+  if (!is_accepted(begun)) fail(name, nccl_.error_string(begun));
   // Until it is no longer in progress it may not be in the stream, and nor may the event be.
   wait(name, [] { return true; });
   stream_.record(end_);
   wait(name, [this] { return end_.reached(); });
 }
 
+void Communicator::run_each(const char* name,
+                            const std::function<ncclResult_t(std::size_t)>& call) {
+  run(name, [&] {
+    nccl_.group_start();
+    ncclResult_t result = ncclSuccess;
+    for (std::size_t rank = 0; rank < size() && is_accepted(result); ++rank) result = call(rank);
+    const ncclResult_t ended = nccl_.group_end();
+    return is_accepted(result) ? ended : result;
+  });
+}
+
 void Communicator::run_parts(const char* name, std::span<float> values,
                              std::span<const std::size_t> counts,
                              const std::function<ncclResult_t(std::span<float>, int)>& call) {
   assert(counts.size() == size());
-  run(name, [&] {
-    nccl_.group_start();
-    ncclResult_t result = ncclSuccess;
-    std::size_t begin = 0;
-    for (std::size_t part = 0; part < counts.size(); begin += counts[part++]) {
-      if (counts[part] == 0 || result != ncclSuccess) continue;
-      result = call(values.subspan(begin, counts[part]), static_cast<int>(part));
-    }
-    const ncclResult_t ended = nccl_.group_end();
-    return result == ncclSuccess || result == ncclInProgress ? ended : result;
+  run_each(name, [&](std::size_t part) {
+    if (counts[part] == 0) return ncclSuccess;
+    return call(values.subspan(begin_of_part(counts, part), counts[part]), static_cast<int>(part));
   });
 }
 
@@ -181,6 +194,25 @@ void Communicator::all_gather_parts(std::span<float> values, std::span<const std
   });
 }
 
+// To and from every rank, itself included, which NCCL takes for a copy.
+void Communicator::exchange_parts(std::span<const float> values,
+                                  std::span<const std::size_t> counts, std::span<float> received) {
+  assert(counts.size() == size() && received.size() == size() * counts[rank()]);
+  if (values.empty()) return;
+  if (!on_device(values.data())) return group().exchange_parts(values, counts, received);
+  const std::size_t own = counts[rank()];
+  run_each("exchange", [&](std::size_t other) {
+    const int peer = static_cast<int>(other);
+    const float* const part = values.data() + begin_of_part(counts, other);
+    const ncclResult_t sent = counts[other] == 0 ? ncclSuccess
+                                                 : nccl_.send(part, counts[other], ncclFloat, peer,
+                                                              communicator_, stream_.get());
+    if (own == 0 || !is_accepted(sent)) return sent;
+    return nccl_.receive(received.data() + other * own, own, ncclFloat, peer, communicator_,
+                         stream_.get());
+  });
+}
+
 // A healthy communicator is finalised and destroyed; abort is for a broken one. The others leave at
 // the same time, but for one that died since: then nobody waits long for it.
 void Communicator::leave() {
@@ -188,8 +220,7 @@ void Communicator::leave() {
   try {
     check(cudaSetDevice(device_), "choosing a GPU");
     const ncclResult_t begun = nccl_.finalize(communicator_);
-    if (begun != ncclSuccess && begun != ncclInProgress)
-      fail("leaving the group", nccl_.error_string(begun));
+    if (!is_accepted(begun)) fail("leaving the group", nccl_.error_string(begun));
     wait("leaving the group", std::min(deadline_, kLeavingMost), [] { return true; });
     nccl_.destroy(std::exchange(communicator_, nullptr));
   } catch (const std::system_error& error) {

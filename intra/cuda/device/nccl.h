@@ -25,6 +25,8 @@ struct Nccl {
   decltype(&ncclAllReduce) all_reduce = nullptr;
   decltype(&ncclReduce) reduce = nullptr;
   decltype(&ncclBroadcast) broadcast = nullptr;
+  decltype(&ncclSend) send = nullptr;
+  decltype(&ncclRecv) receive = nullptr;
 };
 
 }  // namespace causeway::intra::cuda

@@ -12,6 +12,7 @@
 
 #include "compression/cuda/chunk_jobs.h"
 #include "intra/cuda/jobs/job_attention.h"
+#include "intra/cuda/jobs/job_buckets.h"
 #include "intra/cuda/jobs/job_classifier.h"
 #include "intra/cuda/jobs/job_embedding.h"
 #include "intra/cuda/jobs/job_norm.h"
@@ -33,10 +34,11 @@ using Job = JobList<FoldStripes, FoldTokens, AddLosses, SquareSums, Clip, MuonMo
     AdamWStep, MuonScale, MuonMix, MuonStep, AttentionForward, AttentionQueryGradient,
     AttentionKeyGradient>;
 
-// What outer rounds are made of, of the same two kinds.
+// What queues beside the steps' do, of the same two kinds: outer rounds, and sums over ranks.
 using OuterJob = std::variant<CopyPacks, TakeDelta, BlockSquares, compression::cuda::EncodeTopK,
                               compression::cuda::EncodeInt8, compression::cuda::DecodeTopK,
-                              compression::cuda::DecodeInt8, StepAnchor, Mix, HashLeaves>;
+                              compression::cuda::DecodeInt8, StepAnchor, Mix, HashLeaves,
+                              RoundBucket, AddBuckets<float>, AddBuckets<Bfloat16>>;
 
 template <typename T>
 concept ElementJob = requires(const T& job) {

@@ -7,6 +7,7 @@
 #include <cstdint>
 
 #include "intra/base/adamw_element.h"
+#include "intra/base/bfloat16.h"
 #include "intra/model/kernels/philox.h"
 #ifdef __CUDA_ARCH__
 #include "intra/cuda/jobs/ptx.h"
@@ -25,19 +26,12 @@ inline constexpr Element kElement = Element::fp32;
 template <>
 inline constexpr Element kElement<Bfloat16> = Element::bf16;
 
-// Ties to even; a NaN stays one.
-constexpr std::uint32_t bf16_bits(float value) {
-  const auto bits = std::bit_cast<std::uint32_t>(value);
-  if ((bits & 0x7FFFFFFF) > 0x7F800000) return bits >> 16 | 0x40;
-  return (bits + 0x7FFF + (bits >> 16 & 1)) >> 16;
-}
-
 // Two to a word, the first in the low half.
 constexpr std::uint32_t bf16_pair(float first, float second) {
 #ifdef __CUDA_ARCH__
   return ptx::cvt_rn_bf16x2_f32(second, first);
 #else
-  return bf16_bits(first) | bf16_bits(second) << 16;
+  return bf16_word(first, second);
 #endif
 }
 
@@ -70,8 +64,8 @@ constexpr Floats unpack(const Pack<Bfloat16>& from) {
   const Pack<Bfloat16> pack = from;
   Floats values{};
   for (unsigned i = 0; i < kPack / 2; ++i) {
-    values.v[2 * i] = std::bit_cast<float>(pack.words[i] << 16);
-    values.v[2 * i + 1] = std::bit_cast<float>(pack.words[i] & 0xFFFF0000);
+    values.v[2 * i] = first_of_word(pack.words[i]);
+    values.v[2 * i + 1] = second_of_word(pack.words[i]);
   }
   return values;
 }

@@ -8,6 +8,7 @@
 #include "intra/base/resources.h"
 #include "intra/collective/collective.h"
 #include "intra/collective/gradient_reducer.h"
+#include "intra/cuda/step/device_bf16_sums.h"
 #include "intra/cuda/step/device_optimizer.h"
 #include "intra/cuda/step/device_spans.h"
 #include "intra/cuda/step/device_transformer.h"
@@ -29,6 +30,15 @@ class HostSums final : public ForwardingCollective {
   }
   void all_gather_parts(std::span<float> values, std::span<const std::size_t> counts) override {
     there_and_back(values, [&](std::span<float> here) { group().all_gather_parts(here, counts); });
+  }
+  void exchange_parts(std::span<const float> values, std::span<const std::size_t> counts,
+                      std::span<float> received) override {
+    here_.resize(values.size() + received.size());
+    const std::span<float> sent = std::span(here_).first(values.size());
+    const std::span<float> came = std::span(here_).last(received.size());
+    queue_.download(values.data(), sent.data(), sent.size_bytes());
+    group().exchange_parts(sent, counts, came);
+    queue_.upload(came.data(), received.data(), received.size_bytes());
   }
 
  private:
@@ -80,6 +90,7 @@ class DeviceStepper final : public Stepper {
 
   void leave() override {
     reducer_.reset();
+    bf16_sums_.reset();
     settle_here(Settle::all);
     optimizer_.leave();
     share_.reset();
@@ -195,14 +206,19 @@ class DeviceStepper final : public Stepper {
     using Result = GradientReducer::Result;
     // The baseline's ranks are in different regions.
     if (!options_.synchronous) group_ = backend_->group(hosts, options_.train.rank_deadline);
+    Collective* const on_device = group_.get();
     if (!group_) {
       group_ = make_host_sums(hosts, *backend_);
       outer_sums_ = make_host_sums(hosts, outer_queue());
     }
     if (options_.train.shard_optimizer) share_.emplace(buckets_, hosts, *state_);
     optimizer_.join(share_ ? &*share_ : nullptr, group_.get());
-    reducer_.emplace(*group_, buckets_, gradients_.device(),
-                     share_ ? Result::own_parts : Result::everywhere,
+    const Result result = share_ ? Result::own_parts : Result::everywhere;
+    if (options_.sums_in_bf16(hosts.size())) {
+      bf16_sums_ = make_device_bf16_sums(on_device, hosts, *backend_,
+                                         bf16_room(buckets_, result, hosts.rank(), hosts.size()));
+    }
+    reducer_.emplace(bf16_sums_ ? *bf16_sums_ : *group_, buckets_, gradients_.device(), result,
                      [this] { return [point = backend_->point()] { point->wait(); }; });
   }
 
@@ -234,7 +250,8 @@ class DeviceStepper final : public Stepper {
   TrainingState* state_ = nullptr;
   // Null, as the reducer: this rank is alone. The rounds' own: if they meet on the host.
   std::unique_ptr<Collective> group_, outer_sums_;
-  std::optional<OptimizerShare> share_;  // if the optimizer's state is shared out
+  std::unique_ptr<Collective> bf16_sums_;  // the buckets', if they are in bf16
+  std::optional<OptimizerShare> share_;    // if the optimizer's state is shared out
   std::optional<GradientReducer> reducer_;
   const Model::GradientReady ready_ = [this](std::size_t offset, std::size_t count) {
     reducer_->ready(offset, count);

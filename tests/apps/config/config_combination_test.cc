@@ -35,6 +35,15 @@ TEST(ConfigCombination, BatchMustSplitAmongWorkersOfEveryRegion) {
   EXPECT_THAT(problem_with({"train.micro_batches=3"}), HasSubstr("train.batch"));
 }
 
+TEST(ConfigCombination, BucketsInBf16NeedARegionOfSeveralWorkers) {
+  EXPECT_THAT(problem_with({"train.bucket_precision=bf16"}),
+              HasSubstr("--set train.bucket_precision: has no effect where every region has one "
+                        "worker"));
+  EXPECT_EQ(problem_with({"train.bucket_precision=bf16"}, "workers = 2\n"), "");
+  EXPECT_THAT(problem_with({"train.bucket_precision=fp16"}, "workers = 2\n"),
+              HasSubstr("must be fp32 or bf16"));
+}
+
 TEST(ConfigCombination, OneRegionMayBeOutOfReachButNotTwo) {
   EXPECT_EQ(problem_with({}, "advertise = \"\"\n"), "");
   const std::string another = "advertise = \"\"\n[[regions]]\nname = \"far\"\nadvertise = \"\"\n";

@@ -55,6 +55,8 @@ TEST(RegionSettings, HoldWhatChangesTheNumbersOfARegionAndNotWhatIsAProcesssOwn)
         "train.shard_optimizer=true", "regions.east.workers=2"}) {
     EXPECT_NE(of_east({change}), plain) << change;
   }
+  const std::string of_two = of_east({"regions.east.workers=2"});
+  EXPECT_NE(of_east({"regions.east.workers=2", "train.bucket_precision=bf16"}), of_two);
   EXPECT_EQ(of_east({"regions.west.workers=2", "data.files=other", "wan.profile=x",
                      "train.timed_step_ms=5", "sync.grace_min_s=1", "links.connections=2"}),
             plain);

@@ -138,6 +138,25 @@ TEST_P(CollectiveConformance, GathersPartsWhereTheyBelong) {
   });
 }
 
+TEST_P(CollectiveConformance, ExchangesParts) {
+  on_every_rank([&](Collective& group) {
+    const auto sizes = part_sizes(world());
+    const std::size_t all = part_begin(world(), world()), own = sizes[group.rank()];
+    const std::size_t begin = part_begin(group.rank(), world());
+    std::vector<float> values(all + world() * own, -1);  // what is sent, and what comes
+    for (int turn = 0; turn < 2; ++turn) {
+      for (std::size_t i = 0; i < all; ++i) values[i] = value(group.rank() + 10 * turn, i);
+      GetParam().operate(values, [&](std::span<float> there) {
+        group.exchange_parts(there.first(all), sizes, there.subspan(all));
+      });
+      for (std::size_t rank = 0; rank < world(); ++rank) {
+        for (std::size_t i = 0; i < own; ++i)
+          ASSERT_EQ(values[all + rank * own + i], value(rank + 10 * turn, begin + i)) << rank;
+      }
+    }
+  });
+}
+
 TEST_P(CollectiveConformance, BroadcastsFromAnyRoot) {
   on_every_rank([&](Collective& group) {
     for (std::size_t root = 0; root < world(); ++root) {
@@ -180,6 +199,7 @@ TEST_P(CollectiveConformance, AcceptsEmptySpans) {
   on_every_rank([&](Collective& group) {
     group.all_reduce_sum({});
     group.broadcast({}, world() - 1);
+    group.exchange_parts({}, std::vector<std::size_t>(world()), {});
     EXPECT_EQ(group.all_gather({}), std::vector<std::vector<std::byte>>(world()));
   });
 }

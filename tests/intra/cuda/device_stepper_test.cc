@@ -321,6 +321,22 @@ TEST(DeviceStepper, RanksWhoseGpusDoNotMeetSumOnTheHost) {
   expect_steps_of_the_sum(2, false);
 }
 
+// Numbers, and their sum, are each rounded by a 256th at most.
+TEST(DeviceStepper, RanksWhoseBucketsAreInBf16TakeNearlyTheSameSteps) {
+  WorkerOptions options = options_of_ranks(3, ModelOptions::Precision::fp32);
+  options.inner.epsilon = 1e-3F;  // or Adam makes a full step of the least difference
+  const TrainingState expected = two_steps(options, true);
+  options.train.bucket_precision = ModelOptions::Precision::bf16;
+  const TrainingState found = two_steps(options, true);
+  EXPECT_NE(found.params, expected.params);
+  EXPECT_LT(tiny::relative_difference(found.params, expected.params), 1e-4);
+  EXPECT_EQ(two_steps(options, false).params, found.params) << "by way of the hosts";
+  options.train.shard_optimizer = true;
+  const TrainingState shared = two_steps(options, true);
+  EXPECT_LT(tiny::relative_difference(shared.params, expected.params), 1e-4);
+  EXPECT_NE(shared.params, found.params) << "the sum is not rounded then";
+}
+
 TEST(DeviceStepper, MomentsThatAreSharedOutLeadToTheSameBits) {
   WorkerOptions options = options_of_ranks(2, ModelOptions::Precision::bf16);
   options.inner.clip_norm = 0;  // the norm is summed in another order

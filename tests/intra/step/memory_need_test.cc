@@ -106,6 +106,21 @@ TEST(MemoryNeed, OfMuonHasProductsWhereTheyAreComputed) {
   EXPECT_FALSE(parts_of(options).contains("Muon's products"));
 }
 
+// Two numbers to a word: the largest bucket, and the ranks' parts of it.
+TEST(MemoryNeed, OfBucketsInBf16IsOfTheLargest) {
+  WorkerOptions options = small();
+  constexpr const char* kBuckets = "gradient buckets in bf16";
+  options.train.bucket_bytes = 4 * 8192;
+  EXPECT_FALSE(parts_of(options).contains(kBuckets));
+  options.train.bucket_precision = ModelOptions::Precision::bf16;
+  EXPECT_EQ(parts_of(options).at(kBuckets), 2 * 2 * 8192);
+  options.world = 1;
+  EXPECT_FALSE(parts_of(options).contains(kBuckets));
+  options.world = 2;
+  options.train.device = Device::cuda;
+  EXPECT_FALSE(parts_of(options).contains(kBuckets));
+}
+
 // One micro-batch of a rank, and the largest batch of an evaluation.
 TEST(MemoryNeed, OfActivationsIsOfTheMostSequencesAtOnce) {
   WorkerOptions options = small();

@@ -64,6 +64,44 @@ TEST(InnerTrainer, EverySequenceCountsAlikeWhateverTheNumberOfRanks) {
   }
 }
 
+// Every rank's numbers, and their sum, are each rounded by a 256th at most.
+TEST(InnerTrainer, BucketsInBf16TakeNearlyTheSameSteps) {
+  const TemporaryDirectory directory;
+  WorkerOptions options = tiny_options(directory);
+  options.train.steps = 10;
+  options.train.bucket_bytes = 1;
+  options.inner.epsilon = 1e-3F;  // or Adam makes a full step of the least difference
+  for (const auto optimizer : {InnerOptions::Optimizer::adamw, InnerOptions::Optimizer::muon}) {
+    options.inner.optimizer = optimizer;
+    // Muon makes as large a step of the least direction of a matrix as of the others.
+    const float most = optimizer == InnerOptions::Optimizer::muon ? 2e-3F : 4e-4F;
+    for (const bool shared : {false, true}) {
+      options.train.shard_optimizer = shared;
+      for (const std::size_t world : {1, 3, 7}) {
+        options.train.bucket_precision = ModelOptions::Precision::fp32;
+        const Trained expected = train(options, world);
+        options.train.bucket_precision = ModelOptions::Precision::bf16;
+        const Trained trained = train(options, world);
+        EXPECT_EQ(trained.params == expected.params, world == 1) << world << " ranks";
+        EXPECT_THAT(trained.params, testing::Pointwise(testing::FloatNear(most), expected.params))
+            << world << " ranks, shared " << shared;
+      }
+    }
+  }
+}
+
+TEST(InnerTrainer, TheBaselineSumsInFp32) {
+  const TemporaryDirectory directory;
+  WorkerOptions options = tiny_options(directory);
+  options.train.steps = 10;
+  options.synchronous = WorkerOptions::Synchronous{.rank = 0, .world = 2, .generation = "1"};
+  options.world = 1;
+  options.region_count = 2;
+  const Trained expected = train(options, 2);
+  options.train.bucket_precision = ModelOptions::Precision::bf16;
+  EXPECT_EQ(train(options, 2).params, expected.params);
+}
+
 class SharedOut : public testing::Test {
  protected:
   SharedOut() {
