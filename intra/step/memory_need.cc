@@ -15,7 +15,6 @@
 #include "intra/outer/codec_policy.h"
 #include "intra/step/evaluation.h"
 #include "intra/step/muon.h"
-#include "intra/step/muon_matrices.h"
 #include "intra/step/training_state.h"
 
 namespace causeway::intra {
