@@ -3,10 +3,15 @@
 #include <iostream>
 #include <memory>
 #include <string>
+#include <system_error>
 #include <vector>
+
+#include <fmt/format.h>
 
 #include "apps/commands.h"
 #include "apps/flags.h"
+#include "apps/run/region/region_files.h"
+#include "apps/run/replay/credit.h"
 #include "apps/run/replay/replay.h"
 
 namespace causeway::apps {
@@ -15,9 +20,40 @@ namespace {
 struct ReplayFlags {
   run::ReplayOptions options;
   std::vector<std::string> without, weights;
+  bool credit = false, json = false;
+  std::string rounds;
 };
 
+// For `causeway report`; a run that lies where nothing can be written has it on the screen alone.
+void keep_credit(const ReplayFlags& flags, const std::string& json) {
+  const std::filesystem::path& run = flags.options.paths.front();
+  if (flags.options.paths.size() > 1 || !std::filesystem::is_directory(run / "regions")) return;
+  try {
+    run::write_text_file(run / run::kCreditFile, json + "\n");
+  } catch (const std::system_error& error) {
+    std::cerr << "not kept for `causeway report`: " << error.what() << "\n";
+  }
+}
+
+int run_credit(const ReplayFlags& flags) {
+  run::CreditOptions options{.paths = flags.options.paths,
+                             .certificates = flags.options.certificates,
+                             .overrides = flags.options.overrides,
+                             .rounds = {}};
+  if (!flags.rounds.empty()) options.rounds = run::parse_rounds(flags.rounds);
+  const run::CreditTable table = run::credit(options);
+  const std::string json = run::credit_json(table);
+  keep_credit(flags, json);
+  if (flags.json) {
+    std::cout << json << "\n";
+    return 0;
+  }
+  for (const std::string& line : run::credit_lines(table)) std::cout << line << "\n";
+  return 0;
+}
+
 int run_replay(const ReplayFlags& flags) {
+  if (flags.credit) return run_credit(flags);
   run::ReplayOptions options = flags.options;
   for (const std::string& text : flags.without) options.changes.push_back(run::parse_without(text));
   for (const std::string& text : flags.weights) options.changes.push_back(run::parse_weight(text));
@@ -39,17 +75,34 @@ void add_replay(CLI::App& app, int& exit_code) {
       ->add_option("DIRECTORY", options.paths,
                    "Regions' directories, or a run's, which stands for all its regions")
       ->required();
-  command->add_option("--from", options.from,
-                      "Begin with the newest state kept that is of this version or before "
-                      "(default: 0)");
-  command->add_option("--to", options.to, "Last version to compute (default: all)");
-  command->add_option("--model", options.model, "Write the model of a version to this directory");
+  CLI::Option* from =
+      command->add_option("--from", options.from,
+                          "Begin with the newest state kept that is of this version or before "
+                          "(default: 0)");
+  CLI::Option* to =
+      command->add_option("--to", options.to, "Last version to compute (default: all)");
+  CLI::Option* model = command->add_option("--model", options.model,
+                                           "Write the model of a version to this directory");
   command->add_option("--version", options.model_version, "Which version (default: the last)");
-  add_repeated(*command, "--without", flags->without,
-               "REGION@ROUND: compare with the run in which that round did not list that region");
-  add_repeated(*command, "--weight", flags->weights,
-               "REGION@ROUND=WEIGHT: compare with the run in which it had this weight there");
-  command->add_flag("--loss", options.loss, "Then measure the validation loss of both too");
+  CLI::Option* without = add_repeated(
+      *command, "--without", flags->without,
+      "REGION@ROUND: compare with the run in which that round did not list that region");
+  CLI::Option* weight =
+      add_repeated(*command, "--weight", flags->weights,
+                   "REGION@ROUND=WEIGHT: compare with the run in which it had this weight there");
+  CLI::Option* loss =
+      command->add_flag("--loss", options.loss, "Then measure the validation loss of both too");
+  CLI::Option* credit = command->add_flag(
+      "--credit", flags->credit,
+      "Compute rounds again without each region in turn: what each was worth, by validation loss");
+  for (CLI::Option* other : {from, to, model, without, weight, loss}) credit->excludes(other);
+  command
+      ->add_option(
+          "--rounds", flags->rounds,
+          fmt::format("With --credit: which rounds (default: the newest {})", run::kCreditedRounds))
+      ->type_name("FIRST-LAST")
+      ->needs(credit);
+  command->add_flag("--json", flags->json, "With --credit: print one JSON object")->needs(credit);
   command->add_option("--certificates", options.certificates,
                       "Directory made by `causeway certs`, to check signatures with (default: "
                       "certificates/ of the run's directory)");

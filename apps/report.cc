@@ -9,6 +9,7 @@
 #include "apps/commands.h"
 #include "apps/run/config/config.h"
 #include "apps/run/region/region_files.h"
+#include "apps/run/replay/credit_table.h"
 #include "apps/run/report/run_report.h"
 
 namespace causeway::apps {
@@ -67,9 +68,20 @@ fs::path file_of(const ReportFlags& flags) {
   return first / "report.html";
 }
 
+// What `causeway replay --credit` left beside the regions, if it is of this run.
+std::string credit_of(const ReportFlags& flags, const std::string& run_id) {
+  for (const fs::path& directory : flags.directories) {
+    const auto table = run::parse_credit(run::read_text_file(directory / run::kCreditFile));
+    if (table && table->run_id == run_id) return run::credit_html(*table);
+  }
+  return "";
+}
+
 int report(const ReportFlags& flags) {
   const fs::path file = file_of(flags);
-  run::write_text_file(file, run::run_report(histories_of(flags)));
+  const auto histories = histories_of(flags);
+  run::write_text_file(file,
+                       run::run_report(histories, credit_of(flags, histories.front().run_id)));
   std::cout << "Report: " << file.string() << "\n";
   return 0;
 }

@@ -84,4 +84,16 @@ double validation_loss(Model& model, std::span<const float> params, const Datase
       dataset, sequences, group);
 }
 
+std::vector<BlockLoss> block_losses(Model& model, std::span<const float> params,
+                                    const Dataset& dataset, std::uint64_t sequences) {
+  const Windows windows(dataset, model.options().context, sequences);
+  std::vector<BlockLoss> losses;
+  for (std::uint64_t block = 0; block < windows.blocks(); ++block) {
+    const float loss =
+        windows.loss(block, [&](const Batch& batch) { return model.evaluate(batch, params); });
+    losses.push_back({windows.size_of(block), loss});
+  }
+  return losses;
+}
+
 }  // namespace causeway::intra

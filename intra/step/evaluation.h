@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <functional>
 #include <span>
+#include <vector>
 
 #include "intra/collective/collective.h"
 #include "intra/data/data.h"
@@ -28,5 +29,14 @@ double validation_loss(std::int64_t context, const BatchLoss& loss, const Datase
                        std::uint64_t sequences, Collective& group);
 double validation_loss(Model& model, std::span<const float> params, const Dataset& dataset,
                        std::uint64_t sequences, Collective& group);
+
+// A block of windows: how many, and their mean loss in nats per token.
+struct BlockLoss {
+  std::uint64_t windows = 0;
+  double loss = 0;
+};
+// What validation_loss() is the mean of, in the order of the validation part.
+std::vector<BlockLoss> block_losses(Model& model, std::span<const float> params,
+                                    const Dataset& dataset, std::uint64_t sequences);
 
 }  // namespace causeway::intra

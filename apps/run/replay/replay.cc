@@ -51,7 +51,6 @@ class Replayer {
         source_(options.paths, options.certificates, options.overrides),
         layout_(source_.layout()),
         round_(applying_round(source_.config(), layout_)),
-        alone_(intra::make_solo_collective()),
         state_(layout_),
         to_(options.to.value_or(source_.rounds())) {
     check_options();
@@ -106,9 +105,10 @@ class Replayer {
     if (changed && !otherwise_) {
       begin_otherwise();
     }
+    const diloco::CommitRecord& listed = source_.record(number);
     if (otherwise_)
-      apply(reweighted(source_.record(number), options_.changes), payloads, *otherwise_);
-    apply(source_.record(number), payloads, state_);
+      apply_payloads(round_, listed, payloads, reweighted(listed, options_.changes), *otherwise_);
+    apply_payloads(round_, listed, payloads, listed, state_);
     if (changed && number == changed_from_) compare();
   }
 
@@ -130,25 +130,6 @@ class Replayer {
       ahead_ =
           std::async(std::launch::async, [this, number] { return source_.payloads(number + 1); });
     return payloads;
-  }
-
-  // The record's payloads, of which a changed record lists perhaps not all.
-  void apply(diloco::CommitRecord record, const std::vector<diloco::MappedBytes>& payloads,
-             intra::OuterState& state) {
-    const auto& listed = source_.record(record.round).participants;
-    std::vector<std::span<const std::byte>> bytes;
-    for (const diloco::Participant& one : record.participants) {
-      const auto place =
-          std::ranges::find(listed, key_of(one), [](const auto& other) { return key_of(other); });
-      bytes.push_back(payloads[static_cast<std::size_t>(place - listed.begin())].bytes());
-    }
-    record.state = state.digest;
-    try {
-      round_.apply(*alone_, record, bytes, state);
-    } catch (const std::system_error& error) {  // its hash is right: it was made like this
-      if (error.code() != compression::Errc::malformed) throw;
-      throw std::system_error(make_error_code(diloco::Errc::lineage), intra::message_of(error));
-    }
   }
 
   // `agreed`: what the ledger names; none after the last round.
@@ -222,7 +203,6 @@ class Replayer {
   const ReplaySource source_;
   const diloco::Layout layout_;
   const intra::OuterRound round_;
-  const std::unique_ptr<intra::Collective> alone_;
   intra::OuterState state_;                       // as it was decided
   std::unique_ptr<intra::OuterState> otherwise_;  // as changed, from that round on
   std::vector<float> before_;                     // the anchor that both began from
@@ -244,25 +224,40 @@ intra::OuterRound applying_round(const Config& config, const diloco::Layout& lay
           layout};
 }
 
+void apply_payloads(const intra::OuterRound& round, const diloco::CommitRecord& listed,
+                    std::span<const diloco::MappedBytes> payloads, diloco::CommitRecord record,
+                    intra::OuterState& state) {
+  std::vector<std::span<const std::byte>> bytes;
+  for (const diloco::Participant& one : record.participants) {
+    const auto place = std::ranges::find(listed.participants, key_of(one),
+                                         [](const auto& other) { return key_of(other); });
+    bytes.push_back(
+        payloads[static_cast<std::size_t>(place - listed.participants.begin())].bytes());
+  }
+  record.state = state.digest;
+  try {
+    round.apply(*intra::make_solo_collective(), record, bytes, state);
+  } catch (const std::system_error& error) {  // its hash is right: it was made like this
+    if (error.code() != compression::Errc::malformed) throw;
+    throw std::system_error(make_error_code(diloco::Errc::lineage), intra::message_of(error));
+  }
+}
+
 Replay replay(const ReplayOptions& options) {
   return Replayer(options).run();
 }
 
-namespace {
-
-bool is_ours(const Config& config, const diloco::Layout& layout) {
+bool is_native_model(const Config& config, const diloco::Layout& layout) {
   return intra::fingerprint(diloco::Layout(intra::parameter_tensors(config.model))) ==
          intra::fingerprint(layout);
 }
-
-}  // namespace
 
 void write_replayed_model(const std::filesystem::path& directory, const Config& config,
                           const diloco::Layout& layout, const intra::OuterState& state,
                           intra::StoredAs stored) {
   const std::map<std::string, std::string> metadata{{"run", state.run_id},
                                                     {"round", std::to_string(state.version)}};
-  if (is_ours(config, layout))
+  if (is_native_model(config, layout))
     return intra::save_model(directory, config.model, layout, state.anchor, metadata, config.origin,
                              stored);
   std::vector<intra::TensorView> tensors;
@@ -276,7 +271,7 @@ void write_replayed_model(const std::filesystem::path& directory, const Config& 
 
 std::string loss_text(const Config& config, const diloco::Layout& layout,
                       std::span<const float> decided, std::span<const float> changed) {
-  if (!is_ours(config, layout))
+  if (!is_native_model(config, layout))
     throw ConfigError(
         "--loss: this run trained a model that is not one of `causeway worker`; "
         "write both with --model and measure them there");
@@ -284,6 +279,7 @@ std::string loss_text(const Config& config, const diloco::Layout& layout,
   const intra::Dataset dataset(config.data);
   const auto alone = intra::make_solo_collective();
   const auto loss = [&](std::span<const float> params) {
+    model->params_changed();
     return intra::validation_loss(*model, params, dataset, config.train.validation_sequences,
                                   *alone);
   };

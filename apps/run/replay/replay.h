@@ -10,6 +10,8 @@
 
 #include "apps/run/config/config.h"
 #include "apps/run/replay/reweighting.h"
+#include "diloco/files/sealed_bytes.h"
+#include "diloco/log/record.h"
 #include "diloco/maths/layout.h"
 #include "diloco/maths/train.h"
 #include "intra/base/safetensors.h"
@@ -43,6 +45,16 @@ Replay replay(const ReplayOptions& options);
 // Applies records to a state, as a worker does, but trains nothing and contributes nothing: a
 // region of no name. `layout` outlives it.
 intra::OuterRound applying_round(const Config& config, const diloco::Layout& layout);
+
+// Applies `record`, whatever state it was made for. It lists some or all of the contributions that
+// `listed` does, the ledger's record of that round, to which `payloads` belong. Throws
+// diloco::Errc::lineage if a payload is none.
+void apply_payloads(const intra::OuterRound& round, const diloco::CommitRecord& listed,
+                    std::span<const diloco::MappedBytes> payloads, diloco::CommitRecord record,
+                    intra::OuterState& state);
+
+// Whether `causeway worker` can have trained a model of this layout with this configuration.
+bool is_native_model(const Config& config, const diloco::Layout& layout);
 
 // What is done with a state that a replay computed, as with the model of a run that is over.
 

@@ -138,7 +138,7 @@ std::vector<Sample> samples_of(const Regions& regions) {
 
 }  // namespace
 
-std::string run_report(const Regions& regions) {
+std::string run_report(const Regions& regions, const std::string& more) {
   const std::string title = "Run " + escape_html(regions.front().run_id);
   std::vector<Event> events;  // what one region missed another may have seen
   for (const RegionHistory& region : regions)
@@ -149,7 +149,7 @@ std::string run_report(const Regions& regions) {
   out += summary(regions) + sameness(regions);
   if (any_timed(regions))
     out += "<p class=\"bad\">Steps were timed waits: nothing was trained.</p>\n";
-  out += egress(regions) + table(regions) + k_changes_html(k_changes(events)) +
+  out += egress(regions) + table(regions) + more + k_changes_html(k_changes(events)) +
          report_charts(samples_of(regions), "nats per token");
   return out + "</body></html>\n";
 }

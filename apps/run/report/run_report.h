@@ -10,8 +10,9 @@
 
 namespace causeway::run {
 
-// One file without references to anything outside it. At least one region, all of one run.
-std::string run_report(const std::vector<RegionHistory>& regions);
+// One file without references to anything outside it. At least one region, all of one run. `more`:
+// HTML that follows the table of the regions.
+std::string run_report(const std::vector<RegionHistory>& regions, const std::string& more = "");
 
 // The curves of a report.
 

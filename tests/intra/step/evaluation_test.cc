@@ -69,6 +69,24 @@ TEST(ValidationLoss, IsTheMeanOverWindowsAndTheSameForAnyNumberOfRanks) {
   EXPECT_NEAR(results[0], 0.1 * 13 * 9, 1e-4);
 }
 
+TEST(ValidationLoss, IsTheMeanOfTheLossesOfItsBlocks) {
+  const TemporaryDirectory directory;
+  const Dataset dataset = numbered_dataset(directory);
+  ScriptedModel model(options());
+  model.loss = [](const Batch& batch) { return static_cast<float>(batch.tokens[0]); };
+  const std::vector<BlockLoss> blocks = block_losses(model, {}, dataset, 19);
+  ASSERT_EQ(blocks.size(), 3U);
+  double sum = 0, windows = 0;
+  for (const BlockLoss& block : blocks) {
+    sum += block.loss * static_cast<double>(block.windows);
+    windows += static_cast<double>(block.windows);
+  }
+  EXPECT_EQ(blocks[2].windows, 3U);
+  EXPECT_EQ(blocks[1].loss, 13 * 8);
+  const auto alone = make_collective({});
+  EXPECT_EQ(sum / windows, validation_loss(model, {}, dataset, 19, *alone));
+}
+
 TEST(ValidationLoss, TakesNoMoreWindowsThanThereAre) {
   const TemporaryDirectory directory;
   const Dataset dataset = numbered_dataset(directory);
