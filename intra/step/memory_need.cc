@@ -47,7 +47,8 @@ void append_optimizer(const WorkerOptions& options, const diloco::Layout& layout
     need.push_back({"Muon's products", Muon::working_bytes(options.inner, layout)});
 }
 
-// What buckets in bf16 need: of the rank that needs most.
+// What buckets in bf16 need: of the rank that needs most. Gloo gathers sums into memory of its own,
+// from where each rank's are taken apart.
 void append_bf16_buckets(const WorkerOptions& options, const diloco::Layout& layout,
                          std::vector<MemoryPart>& need) {
   if (!options.sums_in_bf16(options.world)) return;
@@ -55,9 +56,12 @@ void append_bf16_buckets(const WorkerOptions& options, const diloco::Layout& lay
   const GradientBuckets buckets(layout, options.train.bucket_bytes,
                                 muon_elements(options.inner, layout));
   const Result result = options.train.shard_optimizer ? Result::own_parts : Result::everywhere;
+  const std::size_t gathered = result == Result::everywhere ? 2 : 0;
   std::uint64_t most = 0;
-  for (std::size_t rank = 0; rank < options.world; ++rank)
-    most = std::max<std::uint64_t>(most, bf16_room(buckets, result, rank, options.world).words());
+  for (std::size_t rank = 0; rank < options.world; ++rank) {
+    const Bf16Room room = bf16_room(buckets, result, rank, options.world);
+    most = std::max<std::uint64_t>(most, room.words() + gathered * room.own);
+  }
   need.push_back({"gradient buckets in bf16", sizeof(float) * most});
 }
 

@@ -68,6 +68,7 @@ spool_gib = 16
         self.assert_kept(10, *DENSE)
         self.assert_kept(10, "inner.optimizer=muon")
         self.assert_kept(10, "train.shard_optimizer=true", workers=2)
+        self.assert_kept(10, "train.bucket_precision=bf16", *DENSE, workers=2)
 
     def test_the_peak_is_what_was_printed_at_50_million_parameters(self):
         self.assert_kept(50, *TIMED, *DENSE)

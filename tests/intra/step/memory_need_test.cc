@@ -106,13 +106,16 @@ TEST(MemoryNeed, OfMuonHasProductsWhereTheyAreComputed) {
   EXPECT_FALSE(parts_of(options).contains("Muon's products"));
 }
 
-// Two numbers to a word: the largest bucket, and the ranks' parts of it.
+// Two numbers to a word: the largest bucket, the ranks' parts of it, and the sums twice as they are
+// gathered.
 TEST(MemoryNeed, OfBucketsInBf16IsOfTheLargest) {
   WorkerOptions options = small();
   constexpr const char* kBuckets = "gradient buckets in bf16";
   options.train.bucket_bytes = 4 * 8192;
   EXPECT_FALSE(parts_of(options).contains(kBuckets));
   options.train.bucket_precision = ModelOptions::Precision::bf16;
+  EXPECT_EQ(parts_of(options).at(kBuckets), 4 * 2 * 8192);
+  options.train.shard_optimizer = true;
   EXPECT_EQ(parts_of(options).at(kBuckets), 2 * 2 * 8192);
   options.world = 1;
   EXPECT_FALSE(parts_of(options).contains(kBuckets));
