@@ -12,6 +12,7 @@
 #include "apps/flags.h"
 #include "apps/run/region/region_files.h"
 #include "apps/run/replay/credit.h"
+#include "apps/run/replay/proof_check.h"
 #include "apps/run/replay/replay.h"
 
 namespace causeway::apps {
@@ -20,7 +21,8 @@ namespace {
 struct ReplayFlags {
   run::ReplayOptions options;
   std::vector<std::string> without, weights;
-  bool credit = false, json = false;
+  bool credit = false, json = false, inner = false;
+  double sample = 0.1;
   std::string rounds;
 };
 
@@ -52,8 +54,18 @@ int run_credit(const ReplayFlags& flags) {
   return 0;
 }
 
+int run_inner(const ReplayFlags& flags) {
+  const run::ProofCheck check = run::check_proofs({.paths = flags.options.paths,
+                                                   .certificates = flags.options.certificates,
+                                                   .overrides = flags.options.overrides,
+                                                   .sample = flags.sample});
+  for (const std::string& line : check.lines) std::cout << line << "\n";
+  return check.right() ? 0 : 4;
+}
+
 int run_replay(const ReplayFlags& flags) {
   if (flags.credit) return run_credit(flags);
+  if (flags.inner) return run_inner(flags);
   run::ReplayOptions options = flags.options;
   for (const std::string& text : flags.without) options.changes.push_back(run::parse_without(text));
   for (const std::string& text : flags.weights) options.changes.push_back(run::parse_weight(text));
@@ -95,7 +107,22 @@ void add_replay(CLI::App& app, int& exit_code) {
   CLI::Option* credit = command->add_flag(
       "--credit", flags->credit,
       "Compute rounds again without each region in turn: what each was worth, by validation loss");
-  for (CLI::Option* other : {from, to, model, without, weight, loss}) credit->excludes(other);
+  CLI::Option* inner = command->add_flag(
+      "--inner", flags->inner,
+      "Take inner steps of contributions again and compare them with their proofs "
+      "(ledger.prove_steps)");
+  for (CLI::Option* other : {from, to, model, without, weight, loss}) {
+    credit->excludes(other);
+    inner->excludes(other);
+  }
+  inner->excludes(credit);
+  command
+      ->add_option("--sample", flags->sample,
+                   "With --inner: about which part of the contributions to draw; 1: all")
+      ->check(number_from(1e-9, 1))
+      ->type_name("PART")
+      ->capture_default_str()
+      ->needs(inner);
   command
       ->add_option(
           "--rounds", flags->rounds,

@@ -42,6 +42,7 @@ void encode(const Contribution& contribution, wire::Contribution* out) {
   out->set_overhead_s(contribution.overhead_s);
   if (contribution.held_out_loss) out->set_held_out_loss(*contribution.held_out_loss);
   out->set_egress_cost(contribution.egress_cost);
+  if (contribution.proof) encode(*contribution.proof, out->mutable_proof());
 }
 
 namespace {
@@ -62,6 +63,7 @@ void put(const Participant& participant, wire::Participant* out) {
   out->set_data_cursor(participant.data_cursor);
   out->set_tokens(participant.tokens);
   encode(participant.payload, out->mutable_payload());
+  if (participant.proof) encode(*participant.proof, out->mutable_proof());
 }
 
 }  // namespace
@@ -74,7 +76,8 @@ Participant participant_of(const Contribution& contribution, float weight) {
           .data_begin = contribution.data_begin,
           .data_cursor = contribution.data_cursor,
           .tokens = contribution.tokens,
-          .payload = contribution.payload};
+          .payload = contribution.payload,
+          .proof = contribution.proof};
 }
 
 void encode(const CommitRecord& record, wire::CommitRecord* out) {
@@ -142,6 +145,11 @@ void check_cost(double cost) {
   if (cost > kCostMax) throw_malformed("a region's cost is above 10^15");
 }
 
+std::optional<Digest> decode_proof(const std::string& bytes) {
+  if (bytes.empty()) return std::nullopt;
+  return decode_digest(bytes);
+}
+
 template <typename Wire>
 std::optional<double> decode_held_out_loss(const Wire& message) {
   if (!message.has_held_out_loss()) return std::nullopt;
@@ -169,6 +177,7 @@ Contribution decode(const wire::Contribution& message) {
                             .overhead_s = message.overhead_s(),
                             .held_out_loss = decode_held_out_loss(message),
                             .egress_cost = message.egress_cost(),
+                            .proof = decode_proof(message.proof()),
                             .payload = decode(message.payload())};
   if (contribution.region.empty()) throw_malformed("a contribution names no region");
   check_measured({contribution.delta_norm, contribution.error_norm}, "a contribution's norm");
@@ -191,7 +200,8 @@ Participant decode_participant(const wire::Participant& message) {
           .data_begin = message.data_begin(),
           .data_cursor = message.data_cursor(),
           .tokens = message.tokens(),
-          .payload = decode(message.payload())};
+          .payload = decode(message.payload()),
+          .proof = decode_proof(message.proof())};
 }
 
 // Of a record of `round`.

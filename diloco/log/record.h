@@ -39,6 +39,8 @@ struct Contribution {
   double overhead_s = 0;  // since then, what was not inner steps
   std::optional<double> held_out_loss{};  // of version `round`
   double egress_cost = 0;  // of all that this region sent since the run began; 0: not known
+  // Root over the states on the way to it (docs/audit.md, "Proof that a region trained").
+  std::optional<Digest> proof{};
   inter::BlobId payload{};
 };
 
@@ -61,6 +63,7 @@ struct Participant {
   std::uint64_t data_cursor = 0;
   std::uint64_t tokens = 0;
   inter::BlobId payload{};
+  std::optional<Digest> proof{};
 };
 
 // `contribution`, listed.

@@ -55,6 +55,9 @@ struct TrainOptions {
   bool time_products = false;
   // Of devices in bf16: weights are rounded up or down at random, so that the mean is exact.
   bool stochastic_rounding = false;
+  // Inner steps between two leaves of the proof that a contribution was trained; 0: there is none.
+  std::uint32_t prove_steps = 0;
+  std::uint32_t proofs_kept = 16;  // rounds of which the region keeps what a check of them needs
 };
 
 // What is trained and how: what the configuration hands to every worker as it is.

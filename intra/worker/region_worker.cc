@@ -45,6 +45,7 @@ RegionWorker::RegionWorker(const WorkerOptions& options, Interrupted interrupted
       state_(options.inner, layout_, kept_by(options)),
       host_spans_(layout_, state_),
       driver_(region_of(options), state_, *this),
+      proofs_(options),
       trainer_(make_inner_trainer(options)),
       data_(trainer_->data()) {
   if (options_.train.timed_step_ms > 0) {
@@ -145,6 +146,7 @@ void RegionWorker::gather() {
     if (agreed == Healing::newest) continue;
     spdlog::warn(
         "an outer round broke off, so no rank holds a whole state; all ranks take the one on disk");
+    proofs_.drop();
     if (!load()) start_afresh();
   }
   driver_.join(*gathering_, make_round());
@@ -156,6 +158,11 @@ void RegionWorker::gather() {
 
 void RegionWorker::take(const Stint& stint) {
   enter("compute");
+  if (stint.cut_off) {
+    proofs_.drop();
+  } else {
+    proofs_.go_on(state_);
+  }
   bool finite = true;
   for (std::uint32_t step = 0; step < stint.count && !driver_.called_back(); ++step) {
     finite = inner_step(stint);
@@ -185,6 +192,7 @@ bool RegionWorker::inner_step(const Stint& stint) {
   state_.in_region_s += outcome.in_region_s;
   ++state_.steps;
   state_.tokens += batch().tokens;
+  proofs_.step_taken(state_);
   show(outcome, seconds);
   tell_what_was_read();
   if (outcome.stop) stop();
@@ -219,13 +227,19 @@ OuterSpans& RegionWorker::spans() {
   return elsewhere != nullptr ? *elsewhere : host_spans_;
 }
 
+std::optional<diloco::Digest> RegionWorker::proof() {
+  return proofs_.root(state_);
+}
+
 // Whatever fragment is next: what is not finite is not contributed.
 void RegionWorker::spoil_params() {
+  proofs_.drop();
   std::ranges::fill(state_.params, std::numeric_limits<float>::quiet_NaN());
   trainer_->params_changed();
 }
 
 void RegionWorker::reset_moments() {
+  proofs_.drop();
   for (const std::span<float> moment :
        {state_.optimizer.first_moment(), state_.optimizer.second_moment()}) {
     std::fill(moment.begin(), moment.end(), 0.0F);
@@ -268,6 +282,7 @@ void RegionWorker::validate() {
 
 void RegionWorker::replace_state(const std::function<void()>& replace) {
   trainer_->leave();  // the state gets other buffers
+  proofs_.drop();
   replace();
   trainer_->join(gathering_->group(), state_);
 }

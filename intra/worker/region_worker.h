@@ -22,6 +22,7 @@
 #include "intra/step/worker_options.h"
 #include "intra/worker/gathering.h"
 #include "intra/worker/round_driver.h"
+#include "intra/worker/step_proofs.h"
 #include "intra/worker/worker_result.h"
 
 namespace causeway::intra {
@@ -58,6 +59,7 @@ class RegionWorker final : private RoundTrainer {
   void beside_next_step(const std::function<void()>& work) override;
   void spoil_params() override;
   void reset_moments() override;
+  std::optional<diloco::Digest> proof() override;
   void sat_out(const std::string& tensor, std::uint32_t steps) override;
   void anchor_moved() override;
   void replace_state(const std::function<void()>& replace) override;
@@ -80,6 +82,7 @@ class RegionWorker final : private RoundTrainer {
   TrainingState state_;
   HostSpans host_spans_;
   RoundDriver driver_;
+  StepProofs proofs_;
   std::unique_ptr<Gathering> gathering_;
   std::unique_ptr<InnerTrainer> trainer_;  // uses the gathering's group
   diloco::DataDigests data_;               // as the coordinator knows them

@@ -371,7 +371,9 @@ SavePlan RoundDriver::save_plan() const {
 // Of the round's steps.
 std::optional<Stint> RoundDriver::contribute() {
   diloco::reached(diloco::ProtocolState::steps_taken);
+  const std::optional<diloco::Digest> proof = trainer_.proof();
   Encoding made = take_delta();
+  if (made.not_finite.empty()) state_.own(made.part)->contribution.proof = proof;
   const bool saves = save_plan().when_contributed(state_.version);
   if (round_->overlap().encodes_beside_steps() && state_.work.steps < train_.ahead && !saves) {
     trainer_.beside_next_step([this, made]() mutable {

@@ -81,6 +81,9 @@ class RoundTrainer {
   virtual void spoil_params() {}
   // Numbers that were not finite led here: they may be in the optimizer as well.
   virtual void reset_moments() {}
+  // Root over the states on the way of the open work, which becomes a contribution now; none: the
+  // trainer proves nothing.
+  virtual std::optional<diloco::Digest> proof() { return std::nullopt; }
   // The delta of so many steps is not finite; `tensor` is the first that made it so.
   virtual void sat_out(const std::string& tensor, std::uint32_t steps) = 0;
   // The anchor is that of another round.

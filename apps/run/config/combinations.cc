@@ -48,6 +48,7 @@ class CombinationChecks {
     synchronisation();
     overlap();
     budget();
+    proofs();
     if (config_.built_in_trainer()) layout();
   }
 
@@ -217,6 +218,24 @@ class CombinationChecks {
             "budget.k_max",
             "must be 0, or a multiple of sync.fragments and at least the largest K without it, " +
                 std::to_string(k_policy(config_).k_max));
+  }
+
+  // A check trains on one CPU from where the round began, as the region did.
+  void proofs() const {
+    if (config_.train.prove_steps == 0 || !config_.built_in_trainer()) return;
+    const auto need = [this](bool holds, const std::string& what) {
+      require(holds, "ledger.prove_steps", "needs " + what + "; or set it to 0");
+    };
+    need(config_.keeps_all, "ledger.keep = \"all\", because a check reads what that keeps");
+    need(config_.overlap.variant == diloco::OverlapOptions::Variant::synchronous,
+         "sync.variant = \"synchronous\", so that every round begins with the agreed parameters");
+    need(config_.train.timed_step_ms == 0, "steps that compute something, not train.timed_step_ms");
+    for (const RegionConfig& region : config_.regions) {
+      need(region.workers == 1 && region.device == intra::Device::cpu,
+           "regions of one worker on a CPU, so that one process computes the same bits again: "
+           "region " +
+               region.name + " is not");
+    }
   }
 
   void synchronisation() const {

@@ -134,6 +134,18 @@ void add_ledger_keys(std::vector<Key<Config>>& keys) {
       "payload that counted and every state that the region began from as well, in archive/ of "
       "its directory, so that `causeway replay` can compute the whole run again "
       "(docs/audit.md).")));
+  keys.push_back(of_built_in_trainer(of_run(C::integer(
+      "ledger.prove_steps", "steps", [](auto& c) -> auto& { return c.train.prove_steps; }, 0,
+      1'000'000,
+      "Inner steps between two hashes of a region's training state. Their root is in the record of "
+      "each contribution, so that `causeway replay --inner` can check that the region trained "
+      "(docs/audit.md). 0: none. Needs sync.variant synchronous, regions of one worker on a CPU, "
+      "and ledger.keep all."))));
+  keys.push_back(of_built_in_trainer(of_process(C::integer(
+      "ledger.proofs_kept", "rounds", [](auto& c) -> auto& { return c.train.proofs_kept; }, 1,
+      1'000'000,
+      "With ledger.prove_steps: the newest rounds of which a region keeps the state that it began "
+      "with, so that they can be checked: 16 bytes a parameter for each."))));
 }
 
 void add_link_keys(std::vector<Key<Config>>& keys) {

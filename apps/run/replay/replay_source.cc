@@ -102,6 +102,24 @@ ReplaySource::Signers ReplaySource::signers(diloco::Round version,
   return signers;
 }
 
+diloco::Digest ReplaySource::history_hash(diloco::Round round) const {
+  const auto& entries = ledgers_.front().entries;
+  return std::ranges::find(entries, records_[round], record_in)->hash;
+}
+
+const diloco::Membership& ReplaySource::first_members() const {
+  for (const diloco::LedgerEntry& entry : ledgers_.front().entries) {
+    if (const auto* members = std::get_if<diloco::Membership>(&entry.entry.body)) return *members;
+  }
+  refuse_replay(ledgers_.front().name + ": the ledger names no members");
+}
+
+std::map<std::string, fs::path> ReplaySource::directories() const {
+  std::map<std::string, fs::path> directories;
+  for (const RegionLedger& ledger : ledgers_) directories.emplace(ledger.name, ledger.directory);
+  return directories;
+}
+
 // ---- States to begin from ----
 
 void ReplaySource::find_states() {

@@ -11,6 +11,7 @@
 #include "apps/run/config/config.h"
 #include "apps/run/verify/region_ledger.h"
 #include "diloco/files/sealed_bytes.h"
+#include "diloco/log/membership.h"
 #include "diloco/maths/layout.h"
 #include "intra/outer/outer_state.h"
 
@@ -30,6 +31,12 @@ class ReplaySource {
   diloco::Round rounds() const { return records_.size(); }
   const diloco::CommitRecord& record(diloco::Round round) const { return *records_[round]; }
   bool signatures_checked() const { return !own_.empty(); }
+  // Of the entry that holds record(round) and of all before it.
+  diloco::Digest history_hash(diloco::Round round) const;
+  // Who shared the data of the first rounds.
+  const diloco::Membership& first_members() const;
+  // Of the regions that were named, by name.
+  std::map<std::string, std::filesystem::path> directories() const;
 
   // Regions that signed this state of this version, and those that signed another one.
   struct Signers {

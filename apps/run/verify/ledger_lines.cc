@@ -71,7 +71,8 @@ std::vector<std::string> round_details(const diloco::CommitRecord& record,
                     " tokens, samples " + format_count(one.data_begin) + " to " +
                     format_count(one.data_cursor) + " of its share, payload " +
                     diloco::to_hex(one.payload.hash) + " of " +
-                    format_bytes(double(one.payload.size_bytes)));
+                    format_bytes(double(one.payload.size_bytes)) +
+                    (one.proof ? ", proof " + diloco::to_hex(*one.proof) : ""));
     if (reported == norms.end() || !reported->second.contains(one.region)) continue;
     const Norms& norm = reported->second.at(one.region);
     lines.push_back("    norm " + six_digits(norm.delta) + ", dropped by compression " +
@@ -102,6 +103,7 @@ nlohmann::json round_json(const diloco::CommitRecord& record, const ReportedNorm
                         {"data_cursor", one.data_cursor},
                         {"payload", diloco::to_hex(one.payload.hash)},
                         {"payload_bytes", one.payload.size_bytes}};
+    if (one.proof) json["proof"] = diloco::to_hex(*one.proof);
     const auto reported = norms.find(record.round);
     if (reported != norms.end() && reported->second.contains(one.region)) {
       json["reported_delta_norm"] = reported->second.at(one.region).delta;

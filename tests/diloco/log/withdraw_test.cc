@@ -43,6 +43,22 @@ TEST(Withdraw, ARecordThatTakesSomethingOutSurvivesTheWire) {
   EXPECT_EQ(read.withdrawn[0].round, 6U);
 }
 
+TEST(Records, AProofSurvivesTheWireAndIsNoByteWhereThereIsNone) {
+  Contribution made;
+  made.region = "a";
+  const std::size_t without = serialize(made).size();
+  made.proof = sha256({});
+  EXPECT_EQ(serialize(made).size(), without + 3 + made.proof->size());
+  EXPECT_EQ(parse_contribution(serialize(made)).proof, made.proof);
+  CommitRecord record = record_of_round_7();
+  const std::string before = serialize(record);
+  EXPECT_FALSE(parse_commit_record(before).participants[0].proof);
+  record.participants[0] = participant_of(made, 0.5F);
+  const CommitRecord read = parse_commit_record(serialize(record));
+  EXPECT_EQ(read.participants[0].proof, made.proof);
+  EXPECT_FALSE(read.participants[1].proof);
+}
+
 TEST(Withdraw, WhatARecordDoesFollowsFromTheLogAlone) {
   const CommitRecord record = record_of_round_7();
   EXPECT_EQ(effect_of(record, 7, 0), Effect::next);

@@ -1,0 +1,141 @@
+"""Proof that regions trained: their steps are taken again, and what they did otherwise is named by region, round and leaf."""
+import json
+import os
+import pathlib
+import re
+import shutil
+import sys
+import unittest
+
+from harness import DENSE, REGIONS, SPARSE, EndToEnd, read_json
+from run_by_hand import RunByHand
+
+LYING_WORKER = os.environ["CAUSEWAY_LYING_WORKER"]
+PROVES = ("ledger.keep=all", "ledger.prove_steps=2")
+
+
+class Proof(EndToEnd):
+    def proven_run(self, *more, steps=30, **settings):
+        overrides = [word for setting in (*PROVES, *more) for word in ("--set", setting)]
+        self.simulate(self.config(steps=steps, **{**DENSE, **settings}), "--no-baseline", *overrides)
+
+    def check(self, *more, code=0):
+        return self.run_causeway("replay", self.out, "--inner", *more, code=code)
+
+    def assert_all_same(self, told, contributions):
+        self.assertIn(f"of {contributions} contributions with a proof {contributions} were drawn: {contributions} trained "
+                      "again with the same bits, 0 different, 0 not checked", told)
+
+    def test_honest_regions_trained_each_step(self):
+        self.proven_run()
+        told = self.check("--sample", "1")
+        self.assert_all_same(told, 18)
+        self.assertIn("eu-west, round 5: 3 leaves after the first, and the payload, are the same\n", told)
+        self.assertNotIn("restart", told)
+
+    def test_a_sparse_codec_and_muon_leave_no_doubt_either(self):
+        self.proven_run("inner.optimizer=muon", "model.dropout=0.1", "train.micro_batches=2", "ledger.prove_steps=5", **SPARSE)
+        self.assert_all_same(self.check("--sample", "1"), 18)
+
+    def test_who_is_drawn_follows_from_the_ledger(self):
+        self.proven_run(steps=60)
+        drawn = [self.check("--sample", "0.3") for _ in range(2)]
+        self.assertEqual(*drawn)
+        count = int(re.search(r"of 36 contributions with a proof (\d+) were drawn", drawn[0])[1])
+        self.assertTrue(0 < count < 36, drawn)
+        self.assertIn(", round 11: ", self.check("--sample", "1"))
+        for told in drawn:  # nothing came after the last round that could draw it
+            self.assertNotIn(", round 11: ", told)
+
+    def test_old_rounds_are_not_kept(self):
+        self.proven_run("ledger.proofs_kept=2")
+        kept = sorted(path.name for path in (self.out / "regions" / "eu-west" / "proofs").iterdir())
+        self.assertEqual(kept, ["round-4.leaves", "round-4.state", "round-5.leaves", "round-5.state"])
+        told = self.check("--sample", "1")
+        self.assertIn("6 trained again with the same bits, 0 different, 12 not checked", told)
+        self.assertIn("not checked: eu-west, round 0: ", told)
+        self.assertIn("ledger.proofs_kept", told)
+
+    def test_a_damaged_state_accuses_nobody_and_changed_leaves_do(self):
+        self.proven_run(steps=10)
+        proofs = self.out / "regions" / "eu-west" / "proofs"
+        state = proofs / "round-0.state"
+        content = bytearray(state.read_bytes())
+        content[5] ^= 1
+        state.write_bytes(content)
+        leaves = proofs / "round-1.leaves"
+        *head, last = leaves.read_text().splitlines()
+        leaves.write_text("\n".join([*head, last[:-1] + ("0" if last[-1] != "0" else "1")]) + "\n")
+        told = self.check("--sample", "1", code=4)
+        self.assertIn("not checked: eu-west, round 0: the state that it kept is not the one of its first leaf (the parameters", told)
+        self.assertIn("DIFFERS: eu-west, round 1: the leaves that it kept are not those of its record", told)
+        leaves.write_text("\n".join(head) + "\nnonsense\n")
+        self.assertIn("has a line that is no leaf: nonsense", self.check("--sample", "1"))
+
+    def test_without_the_setting_nothing_is_kept_or_recorded(self):
+        self.proven_run("ledger.prove_steps=0", steps=10)
+        self.assertFalse(list(self.out.glob("regions/*/proofs")))
+        self.assertNotIn("proof", self.run_causeway("ledger", self.out, "--json"))
+        self.assertIn("set ledger.prove_steps", self.check(code=2))
+
+    def test_proofs_change_no_bit_of_the_run(self):
+        digests = []
+        for setting in ("ledger.prove_steps=0", "ledger.prove_steps=1"):
+            self.proven_run(setting, steps=10)
+            digests.append({region["params_digest"] for region in read_json(self.out / "summary.json")["regions"]})
+            shutil.rmtree(self.out)
+        self.assertEqual(*digests)
+
+    def test_what_cannot_be_proven_is_refused(self):
+        for settings, problem in ((["ledger.keep=needed"], 'needs ledger.keep = "all"'),
+                                  (["sync.variant=eager"], 'needs sync.variant = "synchronous"'),
+                                  (["regions.eu-west.workers=2"], "region eu-west is not"),
+                                  (["train.timed_step_ms=5"], "steps that compute something")):
+            with self.subTest(problem):
+                overrides = [word for setting in (*PROVES, *settings) for word in ("--set", setting)]
+                self.assertIn(problem, self.run_causeway("config", self.config(), *overrides, code=2))
+
+
+class Threads(RunByHand):
+    def test_the_bits_are_those_of_as_many_threads_as_the_region_had(self):
+        config = self.config(addresses=self.addresses, steps=10, **DENSE)
+        config.write_text(config.read_text().replace("width = 32", "width = 64").replace("context = 32", "context = 64") +
+                          '[ledger]\nkeep = "all"\nprove_steps = 5\n')
+        coordinators = self.start_coordinators(config)
+        workers = [self.start("worker", config, "--region", region, "--rank", 0, "--directory", self.region_directory(region),
+                              env={"OMP_NUM_THREADS": threads}) for region, threads in zip(REGIONS, "122")]
+        self.finish_all(workers)
+        self.finish_all(coordinators)
+        leaves = self.region_directory("eu-west") / "proofs" / "round-0.leaves"
+        self.assertIn("\nthreads 2\n", leaves.read_text())
+        told = self.run_causeway("replay", self.out, "--inner", "--sample", "1")
+        self.assertIn("eu-west, round 0: 1 leaf after the first, and the payload, are the same", told)
+        leaves.write_text(leaves.read_text().replace("threads 2", "threads 1"))  # the record says otherwise
+        self.assertIn("DIFFERS: eu-west, round 0: the leaves that it kept are not those of its record",
+                      self.run_causeway("replay", self.out, "--inner", "--sample", "1", code=4))
+
+
+class Lies(RunByHand):
+    def test_each_lie_is_named_by_region_round_and_leaf(self):
+        config = self.config(addresses=self.addresses, steps=40, **DENSE)
+        config.write_text(config.read_text() + '[ledger]\nkeep = "all"\nprove_steps = 2\n')
+        lies = {REGIONS[0]: ["rate@2", "made-up@5"], REGIONS[1]: ["batch@3"], REGIONS[2]: ["copied@4"]}
+        coordinators = self.start_coordinators(config)
+        workers = [self.start_program(LYING_WORKER, config, region, self.region_directory(region), *told,
+                                      env={"OMP_NUM_THREADS": "1"}) for region, told in lies.items()]
+        self.finish_all(workers)
+        self.finish_all(coordinators)
+        told = self.run_causeway("replay", self.out, "--inner", "--sample", "1", code=4)
+        found = dict(re.findall(r"^DIFFERS: (\S+, round \d+): (.*)$", told, re.M))
+        leaf = "the first leaf that differs is number 1 of 3, after step 2: the parameters"
+        payload = "its steps are right, but its payload is not what they lead to: it is "
+        self.assertEqual(sorted(found), sorted(f"{region}, round {lie.split('@')[1]}" for region in lies for lie in lies[region]), told)
+        self.assertEqual(found["us-east, round 2"], f"{leaf}, the optimizer's moments")
+        self.assertEqual(found["eu-west, round 3"], f"{leaf}, the optimizer's moments")
+        self.assertRegex(found["ap-northeast, round 4"], rf"^{payload}that of \S+ in round 3$")
+        self.assertEqual(found["us-east, round 5"], payload + "made up")
+        self.assertIn("of 24 contributions with a proof 24 were drawn: 20 trained again with the same bits, 4 different, 0 not checked", told)
+
+
+if __name__ == "__main__":
+    unittest.main(argv=[sys.argv[0], "-v", *sys.argv[1:]])
