@@ -205,8 +205,8 @@ TEST(RegionFiles, StatusOfACoordinatorIsRead) {
   const auto status = read_status(directory.path());
   ASSERT_TRUE(status);
   EXPECT_EQ(status->version, 7U);
-  EXPECT_EQ(status->step, 140U);
-  EXPECT_EQ(status->state, "waits for west (no contribution yet)");
+  EXPECT_EQ(status->progress.step(), 140U);
+  EXPECT_EQ(status->state(), "waits for west (no contribution yet)");
   EXPECT_EQ(status->wan_tx_bytes, 10U);
   EXPECT_TRUE(status->links.at("west").up);
   EXPECT_EQ(status->links.at("west").round_trip_ms, 70.5);
