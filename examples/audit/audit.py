@@ -318,7 +318,7 @@ def apply(config, segments, record, payloads, anchor, momentum):
         if kind in ("average", "lowest"):
             anchor[part] -= total
             continue
-        if config["outer"].get("mean") == "senders" and segment in held:
+        if config["outer"].get("mean") == "senders" and segment in held and max(weights) > 0:
             all_weights = F(0)
             for weight in weights:
                 all_weights += weight

@@ -15,6 +15,7 @@ std::vector<float> factors_by_senders(std::span<const Sender> senders, std::size
     all += one.weight;
     largest = std::max(largest, one.weight);
   }
+  if (largest == 0) return {};  // a sum of zeros
   for (float& factor : factors) factor = all / std::max(factor, largest);
   return factors;
 }

@@ -23,7 +23,7 @@ struct Sender {
 };
 
 // What the weighted sum of segment `index`, of `count` elements, is multiplied with. Empty: 1, as
-// all hold all of it. Throws what Decoder::add does.
+// all hold all of it, or no weight is above 0. Throws what Decoder::add does.
 std::vector<float> factors_by_senders(std::span<const Sender> senders, std::size_t index,
                                       std::size_t count);
 

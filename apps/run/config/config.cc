@@ -95,6 +95,11 @@ void choose_outer(ParsedConfig& parsed) {
       throw ConfigError(place->second + ": " + key +
                         " must be left out where outer.optimizer is auto, which chooses it; or set "
                         "outer.optimizer");
+    if (std::string_view(key) == "outer.mean")
+      throw ConfigError(
+          place->second + ": " + key +
+          " needs outer.optimizer beside it: sgd with a sparse codec. Leave both out, "
+          "and both are chosen");
     config.outer_kind = config.outer.kind;
   }
   if (config.outer_kind) {

@@ -123,7 +123,8 @@ void add_outer_mean(std::vector<Key<Config>>& keys) {
       "Whose mean an element of the averaged pseudo-gradient is. all: of all contributions that "
       "the "
       "round lists, where what a sparse codec leaves out counts as zero. senders: of those that "
-      "hold the element (docs/rounds.md, \"Weights\"); the same with dense codecs.")));
+      "hold the element (docs/rounds.md, \"Weights\"); the same with dense codecs. Where "
+      "outer.optimizer is auto, it is chosen.")));
 }
 
 void add_codec_keys(std::vector<Key<Config>>& keys) {

@@ -17,7 +17,8 @@ constexpr double kMomenta[] = {0.6, 0.8, 0.9};
 constexpr double kLagMax = 0.05;                        // of momentum, share of the run's rounds
 constexpr double kAdamWReach = 2.5, kMuonReach = 1.25;  // lr / (1 - momentum), of sqrt(R)
 constexpr float kSendersRate = 1.2F;                    // lr of a sparse codec's mean over senders
-constexpr double kRuinousReach = 3;                     // of a sparse codec, likewise
+constexpr double kRuinousOfSenders = 2;
+constexpr double kRuinousReach = 3;  // of a sparse codec, likewise
 
 bool muon(const Config& config) {
   return config.built_in_trainer() &&
@@ -70,14 +71,21 @@ void take_suitable_outer(Config& config) {
 }
 
 std::string outer_concern(const Config& config) {
-  if (!sparse(config) || config.outer.kind == Kind::sgd) return {};
-  const double reach = config.outer.lr / (1 - config.outer.momentum);
-  if (reach <= kRuinousReach * square_root_of_regions(config)) return {};
-  return "outer.optimizer: " + format_fixed(config.outer.lr, 2) + " with momentum " +
-         format_fixed(config.outer.momentum, 2) +
+  const bool senders = config.outer.mean == Mean::senders;
+  if (!sparse(config) || (config.outer.kind == Kind::sgd && !senders)) return {};
+  const float momentum = config.outer.kind == Kind::sgd ? 0 : config.outer.momentum;
+  const double reach = config.outer.lr / (1 - momentum);
+  // What one region alone sent is not made smaller by the others, however many there are.
+  if (reach <= (senders ? kRuinousOfSenders : kRuinousReach * square_root_of_regions(config)))
+    return {};
+  const diloco::OuterOptions chosen = suitable_outer(config);
+  return "outer.optimizer: " + format_fixed(config.outer.lr, 2) +
+         (momentum > 0 ? " with momentum " + format_fixed(momentum, 2) : "") +
+         (senders ? " and the mean over senders" : "") +
          " moves the weights too far with a sparse codec, and training may diverge; set "
          "outer.optimizer = \"auto\", which chooses sgd with lr " +
-         format_fixed(suitable_outer(config).lr, 2);
+         format_fixed(chosen.lr, 2) +
+         (chosen.mean == Mean::senders ? " and the mean over senders" : "");
 }
 
 }  // namespace causeway::run

@@ -74,6 +74,8 @@ TEST(SuitableOuter, IsOfWhatWasLeftOut) {
         load({"outer.optimizer=auto", "outer.momentum=0.5"});
       },
       testing::ThrowsMessage<ConfigError>(HasSubstr("outer.momentum must be left out")));
+  EXPECT_THAT([] { load({"outer.mean=senders"}); },
+              testing::ThrowsMessage<ConfigError>(HasSubstr("needs outer.optimizer beside it")));
   EXPECT_THAT(
       [] {
         load({"outer.optimizer=auto", "outer.mean=senders"});
@@ -90,7 +92,14 @@ TEST(SuitableOuter, IsWrittenOut) {
 
 TEST(SuitableOuter, WarnsOfMomentumWithASparseCodec) {
   const Config ruinous = load({kSparse, "codec.feedback=true", "outer.optimizer=nesterov"});
-  EXPECT_THAT(outer_concern(ruinous), HasSubstr("chooses sgd with lr 1.20"));
+  EXPECT_THAT(outer_concern(ruinous),
+              HasSubstr("chooses sgd with lr 1.20 and the mean over senders"));
+  const auto by_senders = [](const std::string& lr) {
+    return load({kSparse, "codec.feedback=true", "outer.optimizer=sgd", "outer.mean=senders", lr});
+  };
+  EXPECT_THAT(outer_concern(by_senders("outer.lr=2.5")),
+              HasSubstr("2.50 and the mean over senders"));
+  EXPECT_EQ(outer_concern(by_senders("outer.lr=1.3")), "");
   EXPECT_EQ(outer_concern(load({kSparse, "codec.feedback=true"})), "");
   EXPECT_EQ(outer_concern(load({kDense, "outer.optimizer=nesterov"})), "");
 }

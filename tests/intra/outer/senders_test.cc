@@ -71,6 +71,12 @@ TEST_F(Senders, OfAnElementThatAllHoldHaveTheirWeightedMean) {
   EXPECT_EQ(factors()[7], 1.0F);
 }
 
+TEST_F(Senders, WithoutWeightMoveNothing) {
+  send(0, moved({{7, 1}}, kOneValue));
+  send(0, moved({{9, 1}}, kOneValue));
+  EXPECT_TRUE(factors().empty());
+}
+
 TEST_F(Senders, OfDensePayloadsAreAll) {
   send(0.5F, moved({{7, 1}}, kExact));
   send(0.5F, moved({{9, 1}}, kExact));
