@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <numeric>
 #include <set>
+#include <string_view>
 #include <system_error>
 
 #include "apps/run/config/config_schema.h"
