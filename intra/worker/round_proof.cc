@@ -12,7 +12,6 @@
 #include <hwy/targets.h>
 
 #include "diloco/files/file_io.h"
-#include "inter/base/text.h"
 #include "intra/base/error.h"
 
 namespace causeway::intra {
@@ -196,8 +195,7 @@ RoundProof read_proof(const proof_fs::path& file, std::size_t leaves_max) {
         !read_digests(words,
                       {&leaf.params, &leaf.first_moment, &leaf.second_moment, &leaf.residual}) ||
         line_of(proof, leaf) != line)
-      refuse_proof(file,
-                   "has a line that is no leaf: " + inter::printable_line(line.substr(0, kShown)));
+      refuse_proof(file, "has a line that is no leaf: " + line.substr(0, kShown));
     proof.leaves.push_back(leaf);
   }
   if (proof.leaves.size() < 2) refuse_proof(file, "has fewer than two leaves");
