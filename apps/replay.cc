@@ -23,7 +23,8 @@ struct ReplayFlags {
   std::vector<std::string> without, weights;
   bool credit = false, json = false, inner = false;
   double sample = 0.1;
-  std::string rounds;
+  std::filesystem::path config;
+  std::string rounds, seed;
 };
 
 // For `causeway report`; a run that lies where nothing can be written has it on the screen alone.
@@ -54,13 +55,18 @@ int run_credit(const ReplayFlags& flags) {
   return 0;
 }
 
+// Each line at once: what was found is not lost if the rest takes too long.
 int run_inner(const ReplayFlags& flags) {
-  const run::ProofCheck check = run::check_proofs({.paths = flags.options.paths,
-                                                   .certificates = flags.options.certificates,
-                                                   .overrides = flags.options.overrides,
-                                                   .sample = flags.sample});
-  for (const std::string& line : check.lines) std::cout << line << "\n";
-  return check.right() ? 0 : 4;
+  const run::ProofCheck check =
+      run::check_proofs({.paths = flags.options.paths,
+                         .certificates = flags.options.certificates,
+                         .config = flags.config,
+                         .overrides = flags.options.overrides,
+                         .sample = flags.sample,
+                         .seed = flags.seed,
+                         .say = [](const std::string& line) { std::cout << line << std::endl; }});
+  if (check.differ > 0) return 4;
+  return check.right() ? 0 : 3;
 }
 
 int run_replay(const ReplayFlags& flags) {
@@ -118,10 +124,23 @@ void add_replay(CLI::App& app, int& exit_code) {
   inner->excludes(credit);
   command
       ->add_option("--sample", flags->sample,
-                   "With --inner: about which part of the contributions to draw; 1: all")
+                   "With --inner: about which part of the contributions to draw, of each region "
+                   "one at least; 1: all")
       ->check(number_from(1e-9, 1))
       ->type_name("PART")
       ->capture_default_str()
+      ->needs(inner);
+  command
+      ->add_option("--seed", flags->seed,
+                   "With --inner: what the draw follows from beside the ledger; repeats an earlier "
+                   "draw (default: random)")
+      ->type_name("TEXT")
+      ->needs(inner);
+  command
+      ->add_option("--config", flags->config,
+                   "With --inner: the run's configuration (default: what two regions or more kept "
+                   "alike)")
+      ->type_name("FILE")
       ->needs(inner);
   command
       ->add_option(

@@ -9,6 +9,7 @@
 #include <utility>
 
 #include <fmt/format.h>
+#include <hwy/targets.h>
 
 #include "diloco/files/file_io.h"
 #include "intra/base/error.h"
@@ -19,7 +20,8 @@ namespace {
 namespace proof_fs = std::filesystem;
 
 constexpr const char* kProofFormat = "causeway-proof-1";
-constexpr int kThreadsMax = 4096;
+constexpr std::size_t kLineMax = 1024;  // bytes, of the head too
+constexpr std::size_t kShown = 100;     // of a line that is none
 
 diloco::Digest root_of(std::span<const float> values) {
   return diloco::merkle_root(diloco::merkle_leaves(values));
@@ -46,6 +48,18 @@ std::array<std::span<float>, 4> spans_of(TrainingState& state) {
 
 [[noreturn]] void refuse_proof(const proof_fs::path& file, const std::string& why) {
   throw std::system_error(Errc::bad_checkpoint, file.string() + " " + why);
+}
+
+// Whoever is checked wrote it: nothing of it is read before its kind and size are known.
+std::string read_bounded(const proof_fs::path& file, std::uintmax_t bytes_max) {
+  if (!proof_fs::exists(file)) refuse_proof(file, "is not there");
+  if (!proof_fs::is_regular_file(file)) refuse_proof(file, "is not a file");
+  const std::uintmax_t size = proof_fs::file_size(file);
+  if (size > bytes_max)
+    refuse_proof(file, fmt::format("has {} bytes, and can have {} at most", size, bytes_max));
+  auto bytes = diloco::read_file(file);
+  if (!bytes) refuse_proof(file, "is not there");
+  return std::move(*bytes);
 }
 
 std::optional<diloco::Digest> digest_in(const std::string& hex) {
@@ -114,8 +128,11 @@ diloco::Digest RoundProof::root() const {
 
 std::string machine_kind() {
   const dnnl::version_t* const version = dnnl::version();
-  return fmt::format("oneDNN {}.{}.{}, instruction set {:#x}", version->major, version->minor,
-                     version->patch, static_cast<unsigned>(dnnl::get_effective_cpu_isa()));
+  const std::int64_t targets = hwy::SupportedTargets() & HWY_TARGETS;  // the lowest bit: the best
+  return fmt::format("causeway {}, compiler {}, oneDNN {}.{}.{}, instruction set {:#x}, kernels {}",
+                     CAUSEWAY_VERSION, __VERSION__, version->major, version->minor, version->patch,
+                     static_cast<unsigned>(dnnl::get_effective_cpu_isa()),
+                     hwy::TargetName(targets & -targets));
 }
 
 // ---- Files ----
@@ -146,23 +163,20 @@ void write_proof(const proof_fs::path& file, const RoundProof& proof) {
 }
 
 void read_proof_state(const proof_fs::path& file, TrainingState& state) {
-  const auto bytes = diloco::read_file(file);
-  if (!bytes) refuse_proof(file, "is not there");
   std::size_t place = 0, size = 0;
   for (const std::span<float> span : spans_of(state)) size += span.size_bytes();
-  if (bytes->size() != size)
+  const std::string bytes = read_bounded(file, size);
+  if (bytes.size() != size)
     refuse_proof(file,
-                 fmt::format("has {} bytes; a state of this model has {}", bytes->size(), size));
+                 fmt::format("has {} bytes; a state of this model has {}", bytes.size(), size));
   for (const std::span<float> span : spans_of(state)) {
-    bytes->copy(reinterpret_cast<char*>(span.data()), span.size_bytes(), place);
+    bytes.copy(reinterpret_cast<char*>(span.data()), span.size_bytes(), place);
     place += span.size_bytes();
   }
 }
 
-RoundProof read_proof(const proof_fs::path& file) {
-  const auto bytes = diloco::read_file(file);
-  if (!bytes) refuse_proof(file, "is not there");
-  std::istringstream lines(*bytes);
+RoundProof read_proof(const proof_fs::path& file, std::size_t leaves_max) {
+  std::istringstream lines(read_bounded(file, (leaves_max + 4) * kLineMax));
   RoundProof proof;
   std::string format, word, momentum, line;
   std::getline(lines, format);
@@ -170,7 +184,7 @@ RoundProof read_proof(const proof_fs::path& file) {
   std::getline(lines >> std::ws, proof.machine);
   lines >> word >> proof.threads >> word >> momentum >> std::ws;
   const auto root = digest_in(momentum);
-  if (format != kProofFormat || !lines || !root || proof.threads < 1 || proof.threads > kThreadsMax)
+  if (format != kProofFormat || !lines || !root || proof.threads < 1)
     refuse_proof(file, "is not a proof of this version");
   proof.momentum = *root;
   while (std::getline(lines, line)) {
@@ -181,7 +195,7 @@ RoundProof read_proof(const proof_fs::path& file) {
         !read_digests(words,
                       {&leaf.params, &leaf.first_moment, &leaf.second_moment, &leaf.residual}) ||
         line_of(proof, leaf) != line)
-      refuse_proof(file, "has a line that is no leaf: " + line);
+      refuse_proof(file, "has a line that is no leaf: " + line.substr(0, kShown));
     proof.leaves.push_back(leaf);
   }
   if (proof.leaves.size() < 2) refuse_proof(file, "has fewer than two leaves");

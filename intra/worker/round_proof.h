@@ -44,7 +44,8 @@ struct RoundProof {
   diloco::Digest root() const;  // over all of these
 };
 
-// Machines of one kind, with as many threads, compute the same bits.
+// Of the program and of what it computes with here: its version and compiler, oneDNN, instruction
+// sets. Where all are the same, and the threads are as many, steps give the same bits.
 std::string machine_kind();
 
 std::filesystem::path proof_directory(const std::filesystem::path& region_directory);
@@ -56,10 +57,11 @@ std::filesystem::path proof_leaves_file(const std::filesystem::path& region_dire
 // Throw std::system_error naming the file.
 void write_proof_state(const std::filesystem::path& file, TrainingState& state);
 void write_proof(const std::filesystem::path& file, const RoundProof& proof);
-// Throw Errc::bad_checkpoint, naming the file, if it is not such a file, or is not there. The state
-// gets the spans alone; that they are right, the first leaf says.
+// Throw Errc::bad_checkpoint, naming the file, if it is not such a file, is not there, or is larger
+// than it can be. The state gets the spans alone; that they are right, the first leaf says.
 void read_proof_state(const std::filesystem::path& file, TrainingState& state);
-RoundProof read_proof(const std::filesystem::path& file);
+inline constexpr std::size_t kLeavesMax = 1'000'000;
+RoundProof read_proof(const std::filesystem::path& file, std::size_t leaves_max = kLeavesMax);
 
 // Removes those of rounds before `first`.
 void remove_old_proofs(const std::filesystem::path& region_directory, diloco::Round first);

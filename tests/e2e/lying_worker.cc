@@ -4,9 +4,11 @@
 //   batch     it trains on the batches of another region
 //   copied    it contributes what another region contributed to the round before
 //   made-up   it contributes numbers that no steps led to
+//   settings  as rate, and the configuration that it keeps then says so
 #include <algorithm>
 #include <cstdio>
 #include <exception>
+#include <fstream>
 #include <map>
 #include <memory>
 #include <string>
@@ -15,6 +17,7 @@
 #include <vector>
 
 #include "apps/run/config/config.h"
+#include "diloco/files/archive.h"
 #include "intra/worker/region_worker.h"
 
 namespace {
@@ -44,7 +47,8 @@ class LyingSession final : public causeway::diloco::WorkerSession {
     auto told = session_->next(keep_waiting);
     if (auto* train = std::get_if<causeway::diloco::Train>(&told)) {
       const std::string lie = liar_.lie_in(train->round);
-      liar_.options.inner.lr = lie == "rate" ? 1.25F * liar_.right_lr : liar_.right_lr;
+      const bool other_rate = lie == "rate" || lie == "settings";
+      liar_.options.inner.lr = other_rate ? 1.25F * liar_.right_lr : liar_.right_lr;
       if (lie == "batch") train->share.index = (train->share.index + 1) % train->share.count;
     }
     if (const auto* apply = std::get_if<causeway::diloco::Apply>(&told)) remember(*apply);
@@ -88,6 +92,13 @@ class LyingSession final : public causeway::diloco::WorkerSession {
   std::unique_ptr<WorkerSession> session_;
 };
 
+// What the lie says, in the place of what the region kept.
+void keep_false_settings(const causeway::run::Config& config, const char* directory) {
+  causeway::run::Config changed = config;
+  changed.inner.lr *= 1.25F;
+  std::ofstream(causeway::diloco::archived_config(directory)) << causeway::run::to_toml(changed);
+}
+
 }  // namespace
 
 int main(int argc, char** argv) try {
@@ -108,6 +119,8 @@ int main(int argc, char** argv) try {
   causeway::intra::RegionWorker(
       liar.options, [] { return false; }, attach)
       .run();
+  for (const auto& [round, lie] : liar.lies)
+    if (lie == "settings") keep_false_settings(config, argv[3]);
   return 0;
 } catch (const std::exception& error) {
   std::fprintf(stderr, "%s\n", error.what());

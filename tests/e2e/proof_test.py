@@ -37,15 +37,21 @@ class Proof(EndToEnd):
         self.proven_run("inner.optimizer=muon", "model.dropout=0.1", "train.micro_batches=2", "ledger.prove_steps=5", **SPARSE)
         self.assert_all_same(self.check("--sample", "1"), 18)
 
-    def test_who_is_drawn_follows_from_the_ledger(self):
+    def test_who_is_drawn_follows_from_the_auditors_seed_and_each_region_is(self):
         self.proven_run(steps=60)
-        drawn = [self.check("--sample", "0.3") for _ in range(2)]
-        self.assertEqual(*drawn)
-        count = int(re.search(r"of 36 contributions with a proof (\d+) were drawn", drawn[0])[1])
-        self.assertTrue(0 < count < 36, drawn)
-        self.assertIn(", round 11: ", self.check("--sample", "1"))
-        for told in drawn:  # nothing came after the last round that could draw it
-            self.assertNotIn(", round 11: ", told)
+        told = self.check("--sample", "0.3")
+        seed = re.search(r"^drawn with --seed ([0-9a-f]{16}):", told)[1]
+        self.assertEqual(told, self.check("--sample", "0.3", "--seed", seed))
+        self.assertNotEqual(seed, re.search(r"--seed ([0-9a-f]{16}):", self.check("--sample", "0.3"))[1])
+        drawn = {seed: self.drawn(self.check("--sample", "0.3", "--seed", seed)) for seed in "ab"}
+        self.assertNotEqual(drawn["a"], drawn["b"])
+        self.assertTrue(all(3 <= len(one) < 36 for one in drawn.values()), drawn)
+        fewest = self.drawn(self.check("--sample", "1e-9"))
+        self.assertEqual(sorted(region for region, round in fewest), sorted(REGIONS))
+
+    @staticmethod
+    def drawn(told):
+        return re.findall(r"^(\S+), round (\d+): ", told, re.M)
 
     def test_old_rounds_are_not_kept(self):
         self.proven_run("ledger.proofs_kept=2")
@@ -56,7 +62,7 @@ class Proof(EndToEnd):
         self.assertIn("not checked: eu-west, round 0: ", told)
         self.assertIn("ledger.proofs_kept", told)
 
-    def test_a_damaged_state_accuses_nobody_and_changed_leaves_do(self):
+    def test_damaged_files_accuse_nobody(self):
         self.proven_run(steps=10)
         proofs = self.out / "regions" / "eu-west" / "proofs"
         state = proofs / "round-0.state"
@@ -66,11 +72,55 @@ class Proof(EndToEnd):
         leaves = proofs / "round-1.leaves"
         *head, last = leaves.read_text().splitlines()
         leaves.write_text("\n".join([*head, last[:-1] + ("0" if last[-1] != "0" else "1")]) + "\n")
-        told = self.check("--sample", "1", code=4)
+        told = self.check("--sample", "1", code=3)
+        self.assertNotIn("DIFFERS", told)
         self.assertIn("not checked: eu-west, round 0: the state that it kept is not the one of its first leaf (the parameters", told)
-        self.assertIn("DIFFERS: eu-west, round 1: the leaves that it kept are not those of its record", told)
-        leaves.write_text("\n".join(head) + "\nnonsense\n")
-        self.assertIn("has a line that is no leaf: nonsense", self.check("--sample", "1"))
+        self.assertIn("not checked: eu-west, round 1: the leaves that it kept are not those of its record", told)
+        self.assertIn("eu-west: 2 listed, 2 with a proof, 2 drawn: 0 trained again with the same bits, 0 different, 2 not checked\n"
+                      "NOT CHECKED: eu-west ", told)
+        for content, problem in (("\n".join(head) + "\nnonsense\x1b[2J\n", "has a line that is no leaf: nonsense?[2J"),
+                                 ("\n".join(head) + "\n" + "x" * 100_000, "can have"),
+                                 (None, "is not a file")):
+            with self.subTest(problem):
+                leaves.unlink()
+                leaves.mkdir() if content is None else leaves.write_text(content)
+                self.assertIn(problem, self.check("--sample", "1", code=3))
+
+    def test_trouble_with_one_region_does_not_end_the_check_of_others(self):
+        self.proven_run(steps=10)
+        config = self.out / "regions" / "eu-west" / "archive" / "config.toml"
+        whole = config.read_text()
+        given = self.out / "given.toml"
+        given.write_text(whole)
+        for content, problem in (("nonsense\x1b[2J", "its configuration cannot be used: "),
+                                 (re.sub(r"(?m)^(files|data_files) = .*$", r'\1 = ["/nowhere/*"]', whole), "/nowhere/")):
+            with self.subTest(problem):
+                config.write_text(content)
+                told = self.check("--sample", "1", "--config", given, code=3)
+                self.assertRegex(told, "not checked: eu-west, round 0: .*" + problem)
+                self.assertNotIn("\x1b", told)
+                self.assertIn("ap-northeast: 2 listed, 2 with a proof, 2 drawn: 2 trained", told)
+                self.assertIn("us-east: 2 listed, 2 with a proof, 2 drawn: 2 trained", told)
+
+    def test_what_a_region_kept_is_not_what_it_is_checked_by(self):
+        self.proven_run(steps=10)
+        config = self.out / "regions" / "eu-west" / "archive" / "config.toml"
+        given = self.out / "given.toml"
+        whole = config.read_text()
+        given.write_text(whole)
+        for key, value in (("prove_steps", "0"), ("width", "64")):
+            with self.subTest(key):
+                config.write_text(re.sub(rf"(?m)^{key} = .*$", f"{key} = {value}", whole))
+                told = self.check("--sample", "1", code=2)
+                self.assertIn(f".{key} = ", told)
+                self.assertIn("--config FILE", told)
+                told = self.check("--sample", "1", "--config", given, code=4)
+                self.assertRegex(told, rf"DIFFERS: eu-west kept other settings than those of the run: .*\.{key} = {value} in its archive")
+                self.assert_all_same(told, 6)
+        config.write_text(whole)
+        alone = self.out / "regions" / "eu-west"
+        self.assertIn("by the configuration that it kept itself", self.run_causeway("replay", alone, "--inner", code=2))
+        self.assertIn("2 trained again", self.run_causeway("replay", alone, "--inner", "--sample", "1", "--config", given, code=3))
 
     def test_without_the_setting_nothing_is_kept_or_recorded(self):
         self.proven_run("ledger.prove_steps=0", steps=10)
@@ -94,6 +144,11 @@ class Proof(EndToEnd):
             with self.subTest(problem):
                 overrides = [word for setting in (*PROVES, *settings) for word in ("--set", setting)]
                 self.assertIn(problem, self.run_causeway("config", self.config(), *overrides, code=2))
+        of_a_program = self.config()
+        of_a_program.write_text(re.sub(r"(?m)^files = .*$", "", of_a_program.read_text()))
+        self.run_causeway("config", of_a_program)
+        self.assertIn("only the built-in trainer proves its steps",
+                      self.run_causeway("config", of_a_program, "--set", PROVES[0], "--set", PROVES[1], code=2))
 
 
 class Threads(RunByHand):
@@ -102,31 +157,42 @@ class Threads(RunByHand):
         config.write_text(config.read_text().replace("width = 32", "width = 64").replace("context = 32", "context = 64") +
                           '[ledger]\nkeep = "all"\nprove_steps = 5\n')
         coordinators = self.start_coordinators(config)
+        here = len(os.sched_getaffinity(0))
+        several = min(2, here)
         workers = [self.start("worker", config, "--region", region, "--rank", 0, "--directory", self.region_directory(region),
-                              env={"OMP_NUM_THREADS": threads}) for region, threads in zip(REGIONS, "122")]
+                              env={"OMP_NUM_THREADS": str(threads)}) for region, threads in zip(REGIONS, (1, several, here + 1))]
         self.finish_all(workers)
         self.finish_all(coordinators)
         leaves = self.region_directory("eu-west") / "proofs" / "round-0.leaves"
-        self.assertIn("\nthreads 2\n", leaves.read_text())
-        told = self.run_causeway("replay", self.out, "--inner", "--sample", "1")
+        self.assertIn(f"\nthreads {several}\n", leaves.read_text())
+        told = self.run_causeway("replay", self.out, "--inner", "--sample", "1", code=3)
         self.assertIn("eu-west, round 0: 1 leaf after the first, and the payload, are the same", told)
-        leaves.write_text(leaves.read_text().replace("threads 2", "threads 1"))  # the record says otherwise
-        self.assertIn("DIFFERS: eu-west, round 0: the leaves that it kept are not those of its record",
-                      self.run_causeway("replay", self.out, "--inner", "--sample", "1", code=4))
+        self.assertIn(f"not checked: ap-northeast, round 0: its steps used {here + 1} threads, and this machine has {here}", told)
+        self.assertNotIn("DIFFERS", told)
+        leaves.write_text(leaves.read_text().replace(f"threads {several}", "threads 77"))  # the record says otherwise
+        told = self.run_causeway("replay", self.out, "--inner", "--sample", "1", code=3)
+        self.assertIn("not checked: eu-west, round 0: the leaves that it kept are not those of its record", told)
 
 
 class Lies(RunByHand):
-    def test_each_lie_is_named_by_region_round_and_leaf(self):
-        config = self.config(addresses=self.addresses, steps=40, **DENSE)
+    def lying_run(self, lies, steps):
+        config = self.config(addresses=self.addresses, steps=steps, **DENSE)
         config.write_text(config.read_text() + '[ledger]\nkeep = "all"\nprove_steps = 2\n')
-        lies = {REGIONS[0]: ["rate@2", "made-up@5"], REGIONS[1]: ["batch@3"], REGIONS[2]: ["copied@4"]}
         coordinators = self.start_coordinators(config)
-        workers = [self.start_program(LYING_WORKER, config, region, self.region_directory(region), *told,
-                                      env={"OMP_NUM_THREADS": "1"}) for region, told in lies.items()]
+        workers = [self.start_program(LYING_WORKER, config, region, self.region_directory(region), *lies.get(region, []),
+                                      env={"OMP_NUM_THREADS": "1"}) for region in REGIONS]
         self.finish_all(workers)
         self.finish_all(coordinators)
-        told = self.run_causeway("replay", self.out, "--inner", "--sample", "1", code=4)
-        found = dict(re.findall(r"^DIFFERS: (\S+, round \d+): (.*)$", told, re.M))
+        return config
+
+    def found(self, *more):
+        told = self.run_causeway("replay", self.out, "--inner", "--sample", "1", *more, code=4)
+        return told, dict(re.findall(r"^DIFFERS: (\S+, round \d+): (.*)$", told, re.M))
+
+    def test_each_lie_is_named_by_region_round_and_leaf(self):
+        lies = {REGIONS[0]: ["rate@2", "made-up@5"], REGIONS[1]: ["batch@3"], REGIONS[2]: ["copied@4"]}
+        self.lying_run(lies, steps=40)
+        told, found = self.found()
         leaf = "the first leaf that differs is number 1 of 3, after step 2: the parameters"
         payload = "its steps are right, but its payload is not what they lead to: it is "
         self.assertEqual(sorted(found), sorted(f"{region}, round {lie.split('@')[1]}" for region in lies for lie in lies[region]), told)
@@ -135,6 +201,15 @@ class Lies(RunByHand):
         self.assertRegex(found["ap-northeast, round 4"], rf"^{payload}that of \S+ in round 3$")
         self.assertEqual(found["us-east, round 5"], payload + "made up")
         self.assertIn("of 24 contributions with a proof 24 were drawn: 20 trained again with the same bits, 4 different, 0 not checked", told)
+
+    def test_who_writes_its_own_rules_is_named(self):
+        config = self.lying_run({"eu-west": ["settings@1"]}, steps=20)
+        told = self.run_causeway("replay", self.out, "--inner", "--sample", "1", code=2)
+        self.assertRegex(told, r"regions kept different configurations.*inner\.lr = .* in ap-northeast, .* in eu-west")
+        told, found = self.found("--config", config)
+        self.assertRegex(told, r"DIFFERS: eu-west kept other settings than those of the run: inner\.lr = ")
+        self.assertEqual(found, {"eu-west, round 1": "the first leaf that differs is number 1 of 3, after step 2: the parameters, "
+                                                     "the optimizer's moments"}, told)
 
 
 if __name__ == "__main__":

@@ -222,7 +222,10 @@ class CombinationChecks {
 
   // A check trains on one CPU from where the round began, as the region did.
   void proofs() const {
-    if (config_.train.prove_steps == 0 || !config_.built_in_trainer()) return;
+    if (config_.train.prove_steps == 0) return;
+    require(config_.built_in_trainer(), "ledger.prove_steps",
+            "must be 0 where a program of your own trains: only the built-in trainer proves its "
+            "steps");
     const auto need = [this](bool holds, const std::string& what) {
       require(holds, "ledger.prove_steps", "needs " + what + "; or set it to 0");
     };

@@ -1,7 +1,10 @@
 #include "apps/run/replay/proof_check.h"
 
+#include <omp.h>
+
 #include <algorithm>
-#include <cstring>
+#include <cstdint>
+#include <exception>
 #include <map>
 #include <memory>
 #include <optional>
@@ -10,27 +13,19 @@
 #include <fmt/format.h>
 
 #include "apps/run/config/config.h"
+#include "apps/run/replay/proof_draw.h"
+#include "apps/run/replay/proof_report.h"
+#include "apps/run/replay/proof_rules.h"
 #include "apps/run/replay/replay.h"
 #include "apps/run/replay/replay_source.h"
 #include "apps/run/replay/retraining.h"
-#include "diloco/files/archive.h"
 #include "intra/base/error.h"
 #include "intra/worker/round_proof.h"
 
 namespace causeway::run {
 namespace {
 
-// A contribution that a record lists.
-struct Listed {
-  const diloco::Participant* participant = nullptr;
-  diloco::Round record = 0;
-};
-
-struct Finding {
-  enum class Kind { same, differs, unchecked };
-  Kind kind = Kind::same;
-  std::string text;
-};
+constexpr std::size_t kMachineShown = 200;  // bytes
 
 Finding differs(const std::string& text) {
   return {Finding::Kind::differs, text};
@@ -40,37 +35,37 @@ Finding unchecked(const std::string& why) {
   return {Finding::Kind::unchecked, why};
 }
 
-// In [0, 1), by what nobody knew when the contribution was made.
-double lot(const diloco::Digest& later, const diloco::ContributionKey& key) {
-  const std::string text = fmt::format("{} {} {}", diloco::to_hex(later), key.region, key.round);
-  const diloco::Digest hash = diloco::sha256(std::as_bytes(std::span(text)));
-  std::uint64_t bits = 0;
-  for (std::size_t i = 0; i < sizeof bits; ++i) bits = bits << 8 | hash[i];
-  return static_cast<double>(bits >> 11) * 0x1p-53;
-}
-
 class ProofChecker {
  public:
   explicit ProofChecker(const ProofCheckOptions& options)
       : options_(options),
-        source_(options.paths, options.certificates, options.overrides),
+        source_(options.paths, options.certificates,
+                [&](const RegionDirectories& directories) {
+                  return reference_config(options.config, directories, options.overrides);
+                }),
         layout_(source_.layout()),
         directories_(source_.directories()) {
-    if (source_.config().train.prove_steps == 0)
+    const Config& config = source_.config();
+    if (config.train.prove_steps == 0)
       throw ConfigError(
           "--inner: this run did not prove its steps: set ledger.prove_steps in its configuration "
           "before a run that is to be checked");
+    if (!config.built_in_trainer() || !is_native_model(config, layout_))
+      throw ConfigError(
+          "--inner: the states that regions kept are not of the model of the run's configuration, "
+          "so no step can be taken here");
   }
 
   ProofCheck run() {
     collect();
-    for (const auto& [key, listed] : proven_) {
-      if (!is_drawn(key, listed)) continue;
-      ++drawn_;
-      note(key, check(key, listed));
-    }
-    tell();
-    return std::move(result_);
+    compare_settings();
+    const std::string seed = options_.seed.empty() ? random_seed() : options_.seed;
+    if (options_.sample < 1)
+      options_.say("drawn with --seed " + seed + ": with it, the same are drawn again");
+    const auto drawn =
+        draw_proofs(source_, proven_, seed, options_.sample, source_.config().train.proofs_kept);
+    for (const diloco::ContributionKey& key : drawn) report_.note(key, check(key, proven_.at(key)));
+    return report_.end();
   }
 
  private:
@@ -78,49 +73,26 @@ class ProofChecker {
     for (diloco::Round round = 0; round < source_.rounds(); ++round) {
       for (const diloco::Participant& one : source_.record(round).participants) {
         const Listed listed{&one, round};
-        if (one.proof) {
-          proven_.emplace(key_of(one), listed);
-        } else {
-          ++without_[one.region];
-        }
         all_.push_back(listed);
+        if (one.proof) proven_.emplace(key_of(one), listed);
+        report_.count(one);
       }
     }
   }
 
-  bool is_drawn(const diloco::ContributionKey& key, const Listed& listed) const {
-    if (options_.sample >= 1) return true;
-    const diloco::Round later = listed.record + 1;
-    return later < source_.rounds() && lot(source_.history_hash(later), key) < options_.sample;
-  }
-
-  void say(const std::string& line) { result_.lines.push_back(line); }
-
-  void note(const diloco::ContributionKey& key, const Finding& finding) {
-    const std::string who = fmt::format("{}, round {}: ", key.region, key.round);
-    switch (finding.kind) {
-      case Finding::Kind::same:
-        ++result_.same;
-        return say(who + finding.text);
-      case Finding::Kind::differs:
-        ++result_.differ;
-        return say("DIFFERS: " + who + finding.text);
-      case Finding::Kind::unchecked:
-        ++result_.unchecked;
-        return say("not checked: " + who + finding.text);
+  // A region that changed what it trained by may have changed the file too.
+  void compare_settings() {
+    for (const auto& [region, directory] : directories_) {
+      try {
+        const auto& rules =
+            rules_.emplace(region, proof_rules(source_.config(), directory, options_.overrides))
+                .first->second;
+        if (rules.differences.empty()) continue;
+        report_.note_settings(region, rules.differences);
+      } catch (const std::exception& error) {
+        problems_[region] = error.what();
+      }
     }
-  }
-
-  void tell() {
-    for (const auto& [region, count] : without_)
-      say(
-          fmt::format("{} contribution{} of {} {} no proof, as after a restart in the middle of a "
-                      "round, or of whoever does not want to be checked",
-                      count, count == 1 ? "" : "s", region, count == 1 ? "has" : "have"));
-    say(fmt::format(
-        "of {} contributions with a proof {} were drawn: {} trained again with the same "
-        "bits, {} different, {} not checked",
-        proven_.size(), drawn_, result_.same, result_.differ, result_.unchecked));
   }
 
   // ---- One contribution ----
@@ -129,32 +101,55 @@ class ProofChecker {
     const auto directory = directories_.find(key.region);
     if (directory == directories_.end())
       return unchecked("the directory of this region was not given");
+    if (const auto problem = problems_.find(key.region); problem != problems_.end())
+      return unchecked("its configuration cannot be used: " + problem->second);
     try {
-      const auto proof = intra::read_proof(intra::proof_leaves_file(directory->second, key.round));
-      if (const auto finding = check_claims(proof, *listed.participant)) return *finding;
-      return train_again(proof, *listed.participant);
+      const diloco::Train order = order_of(source_, key.region, key.round);
+      const auto proof = intra::read_proof(intra::proof_leaves_file(directory->second, key.round),
+                                           leaves_due(order));
+      if (const auto finding = check_claims(proof, order, *listed.participant)) return *finding;
+      return train_again(proof, order, *listed.participant);
     } catch (const std::system_error& error) {
-      if (error.code() != intra::Errc::bad_checkpoint) throw;
-      return unchecked(fmt::format("{} (a region keeps its newest {} rounds, ledger.proofs_kept)",
-                                   intra::message_of(error), source_.config().train.proofs_kept));
+      const bool of_proof = error.code() == intra::Errc::bad_checkpoint;
+      return unchecked(
+          intra::message_of(error) +
+          (of_proof ? fmt::format(" (a region keeps its newest {} rounds, ledger.proofs_kept)",
+                                  rules_.at(key.region).config.train.proofs_kept)
+                    : ""));
+    } catch (const std::exception& error) {
+      return unchecked(error.what());
     }
   }
 
-  // What the records alone say against it.
-  std::optional<Finding> check_claims(const intra::RoundProof& proof,
+  std::size_t leaves_due(const diloco::Train& order) const {
+    const std::size_t every = source_.config().train.prove_steps;
+    return (order.k + every - 1) / every + 1;
+  }
+
+  // What the records alone say against it. Leaves of another root are nobody's word.
+  std::optional<Finding> check_claims(const intra::RoundProof& proof, const diloco::Train& order,
                                       const diloco::Participant& made) const {
     if (proof.region != made.region || proof.round != made.round || proof.root() != *made.proof)
-      return differs("the leaves that it kept are not those of its record");
+      return unchecked(
+          "the leaves that it kept are not those of its record: they are damaged, or were changed, "
+          "and prove nothing");
     const intra::ProofLeaf &first = proof.leaves.front(), &last = proof.leaves.back();
     if (diloco::state_digest(first.params, proof.momentum) != source_.record(made.round).state)
       return differs(fmt::format("it did not begin with the parameters of version {}", made.round));
-    const diloco::Train order = order_of(source_, made.region, made.round);
+    if (proof.threads > omp_get_num_procs())
+      return unchecked(
+          fmt::format("its steps used {} threads, and this machine has {}: check it "
+                      "on a larger one",
+                      proof.threads, omp_get_num_procs()));
     if (last.steps != order.k)
       return differs(
           fmt::format("it took {} steps where the run asked for {}", last.steps, order.k));
-    const std::uint32_t every = source_.config().train.prove_steps;
+    if (proof.leaves.size() != leaves_due(order))
+      return differs(fmt::format("it has {} leaves where {} were due", proof.leaves.size(),
+                                 leaves_due(order)));
+    const std::uint64_t every = source_.config().train.prove_steps;
     for (std::size_t i = 0; i < proof.leaves.size(); ++i) {
-      const std::uint32_t due = std::min(order.k, static_cast<std::uint32_t>(i) * every);
+      const std::uint64_t due = std::min<std::uint64_t>(order.k, i * every);
       if (proof.leaves[i].steps != due)
         return differs(fmt::format("leaf {} is of step {} where step {} was due", i,
                                    proof.leaves[i].steps, due));
@@ -164,8 +159,8 @@ class ProofChecker {
     return std::nullopt;
   }
 
-  Finding train_again(const intra::RoundProof& proof, const diloco::Participant& made) {
-    diloco::Train order = order_of(source_, made.region, made.round);
+  Finding train_again(const intra::RoundProof& proof, diloco::Train order,
+                      const diloco::Participant& made) {
     order.data_cursor = made.data_begin;
     const auto result =
         retraining_of(made.region).train(proof, order, source_.record(made.round).state);
@@ -178,7 +173,7 @@ class ProofChecker {
         proof.machine == intra::machine_kind()
             ? ""
             : fmt::format("it names another kind of machine ({}; here: {}): check it there. ",
-                          proof.machine, intra::machine_kind());
+                          quoted_line(proof.machine, kMachineShown), intra::machine_kind());
     if (!wrong.empty()) {
       const std::string text =
           fmt::format("the first leaf that differs is number {} of {}, after step {}: {}", leaves,
@@ -199,14 +194,9 @@ class ProofChecker {
 
   Retraining& retraining_of(const std::string& region) {
     auto& known = retraining_[region];
-    if (!known) {
-      const auto& directory = directories_.at(region);
-      const Config config =
-          diloco::has_archive(directory)
-              ? load_config(diloco::archived_config(directory), options_.overrides)
-              : source_.config();
-      known = std::make_unique<Retraining>(config, region, directory, layout_);
-    }
+    if (!known)
+      known = std::make_unique<Retraining>(rules_.at(region).config, region,
+                                           directories_.at(region), layout_);
     return *known;
   }
 
@@ -227,7 +217,8 @@ class ProofChecker {
     if (before == proven_.end()) return false;
     try {
       const auto kept = intra::read_proof(
-          intra::proof_leaves_file(directories_.at(proof.region), proof.round - 1));
+          intra::proof_leaves_file(directories_.at(proof.region), proof.round - 1),
+          leaves_due(order_of(source_, proof.region, proof.round - 1)));
       const intra::ProofLeaf &end = kept.leaves.back(), &begin = proof.leaves.front();
       return kept.root() == *before->second.participant->proof &&
              (end.first_moment != begin.first_moment || end.second_moment != begin.second_moment);
@@ -239,13 +230,13 @@ class ProofChecker {
   const ProofCheckOptions& options_;
   const ReplaySource source_;
   const diloco::Layout layout_;
-  const std::map<std::string, std::filesystem::path> directories_;
-  std::map<diloco::ContributionKey, Listed> proven_;
+  const RegionDirectories directories_;
+  std::map<std::string, ProofRules> rules_;
+  std::map<std::string, std::string> problems_;  // of regions that have no rules
+  ListedByKey proven_;
   std::vector<Listed> all_;
-  std::map<std::string, std::size_t> without_;
   std::map<std::string, std::unique_ptr<Retraining>> retraining_;
-  std::size_t drawn_ = 0;
-  ProofCheck result_;
+  ProofReport report_{options_.say};
 };
 
 }  // namespace

@@ -34,6 +34,12 @@ std::vector<fs::path> directories_of(const std::vector<RegionLedger>& ledgers) {
   return directories;
 }
 
+std::map<std::string, fs::path> by_region(const std::vector<RegionLedger>& ledgers) {
+  std::map<std::string, fs::path> directories;
+  for (const RegionLedger& ledger : ledgers) directories.emplace(ledger.name, ledger.directory);
+  return directories;
+}
+
 Config kept_config(const std::vector<RegionLedger>& ledgers,
                    const std::vector<std::string>& overrides) {
   for (const RegionLedger& ledger : ledgers) {
@@ -55,10 +61,20 @@ Config kept_config(const std::vector<RegionLedger>& ledgers,
 
 ReplaySource::ReplaySource(const std::vector<fs::path>& paths, const fs::path& certificates,
                            const std::vector<std::string>& overrides)
-    : ledgers_(longest_first(read_region_ledgers(paths))),
+    : ReplaySource(longest_first(read_region_ledgers(paths)), certificates,
+                   [&](const auto& ledgers) { return kept_config(ledgers, overrides); }) {}
+
+ReplaySource::ReplaySource(const std::vector<fs::path>& paths, const fs::path& certificates,
+                           const ChooseConfig& choose)
+    : ReplaySource(longest_first(read_region_ledgers(paths)), certificates,
+                   [&](const auto& ledgers) { return choose(by_region(ledgers)); }) {}
+
+ReplaySource::ReplaySource(std::vector<RegionLedger> ledgers, const fs::path& certificates,
+                           const std::function<Config(const std::vector<RegionLedger>&)>& config_of)
+    : ledgers_(std::move(ledgers)),
       records_(read_records(ledgers_.front()).standing),
       kept_(directories_of(ledgers_)),
-      config_(kept_config(ledgers_, overrides)) {
+      config_(config_of(ledgers_)) {
   check_history();
   const fs::path trusted =
       certificates.empty() ? certificates_beside(ledgers_.front().directory) : certificates;
@@ -115,9 +131,7 @@ const diloco::Membership& ReplaySource::first_members() const {
 }
 
 std::map<std::string, fs::path> ReplaySource::directories() const {
-  std::map<std::string, fs::path> directories;
-  for (const RegionLedger& ledger : ledgers_) directories.emplace(ledger.name, ledger.directory);
-  return directories;
+  return by_region(ledgers_);
 }
 
 // ---- States to begin from ----

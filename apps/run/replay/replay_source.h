@@ -4,6 +4,7 @@
 
 #include <cstddef>
 #include <filesystem>
+#include <functional>
 #include <map>
 #include <string>
 #include <vector>
@@ -24,6 +25,11 @@ class ReplaySource {
   ReplaySource(const std::vector<std::filesystem::path>& paths,
                const std::filesystem::path& certificates,
                const std::vector<std::string>& overrides);
+  // With another configuration than a region kept: what `choose` makes of the directories, by
+  // region.
+  using ChooseConfig = std::function<Config(const std::map<std::string, std::filesystem::path>&)>;
+  ReplaySource(const std::vector<std::filesystem::path>& paths,
+               const std::filesystem::path& certificates, const ChooseConfig& choose);
 
   const Config& config() const { return config_; }
   const std::string& run_id() const { return ledgers_.front().run_id; }
@@ -54,6 +60,8 @@ class ReplaySource {
   std::vector<diloco::MappedBytes> payloads(diloco::Round round) const;
 
  private:
+  ReplaySource(std::vector<RegionLedger> ledgers, const std::filesystem::path& certificates,
+               const std::function<Config(const std::vector<RegionLedger>&)>& config_of);
   void check_history() const;
   void find_states();
   std::string versions_kept() const;

@@ -61,6 +61,11 @@ TEST(RoundProof, ALeafFollowsTheStateAndTheSamples) {
   EXPECT_EQ(difference(proof.leaves[0], other), "the optimizer's moments, the residual");
 }
 
+TEST(RoundProof, AMachineIsNamedWithAllThatBitsDependOn) {
+  for (const char* part : {"causeway ", "compiler ", "oneDNN ", "instruction set 0x", "kernels "})
+    EXPECT_THAT(machine_kind(), testing::HasSubstr(part));
+}
+
 // As docs/audit.md says, from the file alone.
 TEST(RoundProof, RootIsThatOfTheLinesOfItsFile) {
   const TemporaryDirectory directory;
@@ -112,6 +117,22 @@ TEST(RoundProof, WhatIsNoProofIsRefusedByName) {
     diloco::replace_file(file, text, diloco::Durability::visible);
     expect_refusal(Errc::bad_checkpoint, {"leaves"}, [&] { read_proof(file); });
   }
+}
+
+TEST(RoundProof, FilesThatAreTooLargeOrNoneAreNotRead) {
+  const TemporaryDirectory directory;
+  const auto file = directory.path() / "leaves";
+  diloco::replace_file(file, std::string(7 * 1024, 'x'), diloco::Durability::visible);
+  expect_refusal(Errc::bad_checkpoint, {"leaves is not a proof"}, [&] { read_proof(file, 3); });
+  diloco::replace_file(file, std::string(7 * 1024 + 1, 'x'), diloco::Durability::visible);
+  expect_refusal(Errc::bad_checkpoint, {"has 7169 bytes, and can have 7168 at most"},
+                 [&] { read_proof(file, 3); });
+  TrainingState state({}, layout());
+  const auto large = directory.path() / "state";
+  write_proof_state(large, state);
+  std::filesystem::resize_file(large, std::filesystem::file_size(large) + 1);
+  expect_refusal(Errc::bad_checkpoint, {"at most"}, [&] { read_proof_state(large, state); });
+  expect_refusal(Errc::bad_checkpoint, {"is not a file"}, [&] { read_proof(directory.path()); });
 }
 
 TEST(RoundProof, StateComesBackFromItsFile) {

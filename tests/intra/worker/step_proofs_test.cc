@@ -92,6 +92,31 @@ TEST(StepProofs, ARoundThatARestartBrokeOffHasNone) {
   EXPECT_THAT(proven(run), testing::ElementsAre(true, false, true));
 }
 
+TEST(StepProofs, ARestartBeforeTheRecordKeepsTheProofOfWhatWasContributed) {
+  const TemporaryDirectory directory;
+  FakeRun run({"eu"}, kRounds, kSteps);
+  RegionUnderTest eu(run, directory, "eu", 0, 1);
+  proves(eu);
+  bool stopped = false;
+  run.no_room = [&](const diloco::Contribution& made) {
+    if (stopped || made.round != 1) return false;
+    stopped = true;
+    eu.interrupt();  // saves what no record lists yet
+    return true;
+  };
+  eu.start();
+  eu.expect_interrupted();
+  ASSERT_TRUE(stopped);
+  eu.interrupt(false);
+  eu.start();
+  eu.finished();
+  const auto made = run.contributions();  // round 1's was handed over twice
+  EXPECT_THAT(proven(run), testing::ElementsAre(true, true, true, true));
+  EXPECT_EQ(made[1].round, 1U);
+  EXPECT_EQ(made[1].proof, made[2].proof);
+  EXPECT_EQ(read_proof(proof_leaves_file(directory.path() / "eu", 1)).root(), made[2].proof);
+}
+
 TEST(StepProofs, ADiskThatRefusesCostsTheProofAlone) {
   const TemporaryDirectory directory;
   FakeRun run({"eu"}, kRounds, kSteps);
