@@ -1,27 +1,12 @@
 // Any bytes at all as a coordinator's message or greeting, and as the parts that come from disk
-// and from workers. They may only be refused with std::system_error, and a message that is
-// accepted must come back the same from a second trip: nothing of it is lost or read twice.
+// and from workers.
 #include <cstdint>
-#include <cstdlib>
 #include <string>
-#include <system_error>
 
 #include "diloco/log/messages.h"
-
-namespace {
+#include "tests/fuzz/round_trip.h"
 
 using namespace causeway::diloco;
-
-template <typename Parse>
-void try_round_trip(const std::string& bytes, const Parse& parse) {
-  try {
-    const std::string once = serialize(parse(bytes));
-    if (serialize(parse(once)) != once) std::abort();
-  } catch (const std::system_error&) {
-  }
-}
-
-}  // namespace
 
 // The first byte says what the rest is taken for.
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
