@@ -81,78 +81,93 @@ int run_replay(const ReplayFlags& flags) {
   return replay.right ? 0 : 4;
 }
 
-}  // namespace
+using Options = std::vector<CLI::Option*>;
 
-void add_replay(CLI::App& app, int& exit_code) {
-  auto flags = std::make_shared<ReplayFlags>();
-  run::ReplayOptions& options = flags->options;
-  CLI::App* command = app.add_subcommand(
-      "replay",
-      "Compute a run's states again from its ledger and payloads (ledger.keep = \"all\")");
-  command
-      ->add_option("DIRECTORY", options.paths,
-                   "Regions' directories, or a run's, which stands for all its regions")
-      ->required();
-  CLI::Option* from =
-      command->add_option("--from", options.from,
-                          "Begin with the newest state kept that is of this version or before "
-                          "(default: 0)");
-  CLI::Option* to =
-      command->add_option("--to", options.to, "Last version to compute (default: all)");
-  CLI::Option* model = command->add_option("--model", options.model,
-                                           "Write the model of a version to this directory");
-  command->add_option("--version", options.model_version, "Which version (default: the last)");
-  CLI::Option* without = add_repeated(
-      *command, "--without", flags->without,
-      "REGION@ROUND: compare with the run in which that round did not list that region");
-  CLI::Option* weight =
-      add_repeated(*command, "--weight", flags->weights,
-                   "REGION@ROUND=WEIGHT: compare with the run in which it had this weight there");
-  CLI::Option* loss =
-      command->add_flag("--loss", options.loss, "Then measure the validation loss of both too");
-  CLI::Option* credit = command->add_flag(
-      "--credit", flags->credit,
+// Which states, and what would have become of the run. Gives the options that these are for alone.
+Options add_states(CLI::App& command, ReplayFlags& flags) {
+  run::ReplayOptions& options = flags.options;
+  Options own{
+      command.add_option("--from", options.from,
+                         "Begin with the newest state kept that is of this version or before "
+                         "(default: 0)"),
+      command.add_option("--to", options.to, "Last version to compute (default: all)"),
+      command.add_option("--model", options.model,
+                         "Write the model of a version to this directory"),
+      add_repeated(command, "--without", flags.without,
+                   "REGION@ROUND: compare with the run in which that round did not list that "
+                   "region"),
+      add_repeated(command, "--weight", flags.weights,
+                   "REGION@ROUND=WEIGHT: compare with the run in which it had this weight there"),
+      command.add_flag("--loss", options.loss, "Then measure the validation loss of both too")};
+  command.add_option("--version", options.model_version, "Which version (default: the last)");
+  return own;
+}
+
+CLI::Option* add_credit(CLI::App& command, ReplayFlags& flags) {
+  CLI::Option* credit = command.add_flag(
+      "--credit", flags.credit,
       "Compute rounds again without each region in turn: what each was worth, by validation loss");
-  CLI::Option* inner = command->add_flag(
-      "--inner", flags->inner,
-      "Take inner steps of contributions again and compare them with their proofs "
-      "(ledger.prove_steps)");
-  for (CLI::Option* other : {from, to, model, without, weight, loss}) {
-    credit->excludes(other);
-    inner->excludes(other);
-  }
-  inner->excludes(credit);
   command
-      ->add_option("--sample", flags->sample,
-                   "With --inner: about which part of the contributions to draw, of each region "
-                   "one at least; 1: all")
+      .add_option(
+          "--rounds", flags.rounds,
+          fmt::format("With --credit: which rounds (default: the newest {})", run::kCreditedRounds))
+      ->type_name("FIRST-LAST")
+      ->needs(credit);
+  command.add_flag("--json", flags.json, "With --credit: print one JSON object")->needs(credit);
+  return credit;
+}
+
+CLI::Option* add_inner(CLI::App& command, ReplayFlags& flags) {
+  CLI::Option* inner =
+      command.add_flag("--inner", flags.inner,
+                       "Take inner steps of contributions again and compare them with their proofs "
+                       "(ledger.prove_steps)");
+  command
+      .add_option("--sample", flags.sample,
+                  "With --inner: about which part of the contributions to draw, of each region "
+                  "one at least; 1: all")
       ->check(number_from(1e-9, 1))
       ->type_name("PART")
       ->capture_default_str()
       ->needs(inner);
   command
-      ->add_option("--seed", flags->seed,
-                   "With --inner: what the draw follows from beside the ledger; repeats an earlier "
-                   "draw (default: random)")
+      .add_option("--seed", flags.seed,
+                  "With --inner: what the draw follows from beside the ledger; repeats an earlier "
+                  "draw (default: random)")
       ->type_name("TEXT")
       ->needs(inner);
   command
-      ->add_option("--config", flags->config,
-                   "With --inner: the run's configuration (default: what two regions or more kept "
-                   "alike)")
+      .add_option("--config", flags.config,
+                  "With --inner: the run's configuration (default: what two regions or more kept "
+                  "alike)")
       ->type_name("FILE")
       ->needs(inner);
+  return inner;
+}
+
+}  // namespace
+
+void add_replay(CLI::App& app, int& exit_code) {
+  auto flags = std::make_shared<ReplayFlags>();
+  CLI::App* command = app.add_subcommand(
+      "replay",
+      "Compute a run's states again from its ledger and payloads (ledger.keep = \"all\")");
   command
-      ->add_option(
-          "--rounds", flags->rounds,
-          fmt::format("With --credit: which rounds (default: the newest {})", run::kCreditedRounds))
-      ->type_name("FIRST-LAST")
-      ->needs(credit);
-  command->add_flag("--json", flags->json, "With --credit: print one JSON object")->needs(credit);
-  command->add_option("--certificates", options.certificates,
+      ->add_option("DIRECTORY", flags->options.paths,
+                   "Regions' directories, or a run's, which stands for all its regions")
+      ->required();
+  const Options of_states = add_states(*command, *flags);
+  CLI::Option* credit = add_credit(*command, *flags);
+  CLI::Option* inner = add_inner(*command, *flags);
+  for (CLI::Option* other : of_states) {
+    credit->excludes(other);
+    inner->excludes(other);
+  }
+  inner->excludes(credit);
+  command->add_option("--certificates", flags->options.certificates,
                       "Directory made by `causeway certs`, to check signatures with (default: "
                       "certificates/ of the run's directory)");
-  add_set_option(*command, options.overrides);
+  add_set_option(*command, flags->options.overrides);
   command->callback([flags, &exit_code] { exit_code = run_replay(*flags); });
 }
 

@@ -9,28 +9,36 @@
 namespace causeway::intra {
 namespace {
 
-void proves(RegionUnderTest& region) {
-  region.set_all([](WorkerOptions& options) { options.train.prove_steps = 3; });
-}
+// A region of one worker whose rounds of four steps have leaves after three and four of them.
+class StepProofs : public testing::Test {
+ protected:
+  void prove() {
+    eu.set_all([](WorkerOptions& options) { options.train.prove_steps = 3; });
+  }
+  void train() {
+    eu.start();
+    eu.finished();
+  }
+  // By round of what was contributed.
+  std::vector<bool> proven() const {
+    std::vector<bool> proven;
+    for (const diloco::Contribution& one : run.contributions())
+      proven.push_back(one.proof.has_value());
+    return proven;
+  }
+  std::filesystem::path region() const { return directory.path() / "eu"; }
 
-// By round of what was contributed.
-std::vector<bool> proven(const FakeRun& run) {
-  std::vector<bool> proven;
-  for (const diloco::Contribution& one : run.contributions())
-    proven.push_back(one.proof.has_value());
-  return proven;
-}
-
-TEST(StepProofs, EveryContributionHasTheRootOfWhatIsKept) {
   const TemporaryDirectory directory;
-  FakeRun run({"eu"}, kRounds, kSteps);
-  RegionUnderTest eu(run, directory, "eu", 0, 1);
-  proves(eu);
-  eu.start();
-  eu.finished();
+  FakeRun run{{"eu"}, kRounds, kSteps};
+  RegionUnderTest eu{run, directory, "eu", 0, 1};
+};
+
+TEST_F(StepProofs, EveryContributionHasTheRootOfWhatIsKept) {
+  prove();
+  train();
   ASSERT_EQ(run.contributions().size(), kRounds);
   for (const diloco::Contribution& made : run.contributions()) {
-    const RoundProof kept = read_proof(proof_leaves_file(directory.path() / "eu", made.round));
+    const RoundProof kept = read_proof(proof_leaves_file(region(), made.round));
     EXPECT_EQ(kept.root(), made.proof);
     std::vector<std::uint32_t> steps;
     for (const ProofLeaf& leaf : kept.leaves) steps.push_back(leaf.steps);
@@ -42,41 +50,29 @@ TEST(StepProofs, EveryContributionHasTheRootOfWhatIsKept) {
 }
 
 // What was known and what is hashed again is the same.
-TEST(StepProofs, ARoundBeginsWithTheMomentsThatTheOneBeforeEndedWith) {
-  const TemporaryDirectory directory;
-  FakeRun run({"eu"}, kRounds, kSteps);
-  RegionUnderTest eu(run, directory, "eu", 0, 1);
-  proves(eu);
-  eu.start();
-  eu.finished();
-  const auto region = directory.path() / "eu";
-  const RoundProof before = read_proof(proof_leaves_file(region, 1)),
-                   after = read_proof(proof_leaves_file(region, 2));
+TEST_F(StepProofs, ARoundBeginsWithTheMomentsThatTheOneBeforeEndedWith) {
+  prove();
+  train();
+  const RoundProof before = read_proof(proof_leaves_file(region(), 1)),
+                   after = read_proof(proof_leaves_file(region(), 2));
   EXPECT_EQ(after.leaves[0].first_moment, before.leaves.back().first_moment);
   const diloco::Layout layout(parameter_tensors(eu.options().model));
   TrainingState state(eu.options().inner, layout, kept_by(eu.options()));
-  read_proof_state(proof_state_file(region, 2), state);
+  read_proof_state(proof_state_file(region(), 2), state);
   state.optimizer_steps = after.leaves[0].optimizer_steps;
   ProofLeaf first{.data_cursor = after.leaves[0].data_cursor};
   first.residual = diloco::merkle_root(diloco::merkle_leaves(state.residual));
   EXPECT_EQ(leaf_after(first, 0, 0, state), after.leaves[0]);
 }
 
-TEST(StepProofs, WithoutTheSettingThereIsNone) {
-  const TemporaryDirectory directory;
-  FakeRun run({"eu"}, kRounds, kSteps);
-  RegionUnderTest eu(run, directory, "eu", 0, 1);
-  eu.start();
-  eu.finished();
-  EXPECT_THAT(proven(run), testing::ElementsAre(false, false, false));
-  EXPECT_FALSE(exists(proof_directory(directory.path() / "eu")));
+TEST_F(StepProofs, WithoutTheSettingThereIsNone) {
+  train();
+  EXPECT_THAT(proven(), testing::ElementsAre(false, false, false));
+  EXPECT_FALSE(exists(proof_directory(region())));
 }
 
-TEST(StepProofs, ARoundThatARestartBrokeOffHasNone) {
-  const TemporaryDirectory directory;
-  FakeRun run({"eu"}, kRounds, kSteps);
-  RegionUnderTest eu(run, directory, "eu", 0, 1);
-  proves(eu);
+TEST_F(StepProofs, ARoundThatARestartBrokeOffHasNone) {
+  prove();
   bool stopped = false;
   run.on_report = [&](const std::string&, const diloco::Progress& progress) {
     if (stopped || progress.step() != kSteps + 2) return;
@@ -87,16 +83,12 @@ TEST(StepProofs, ARoundThatARestartBrokeOffHasNone) {
   eu.expect_interrupted();
   ASSERT_TRUE(stopped);
   eu.interrupt(false);
-  eu.start();
-  eu.finished();
-  EXPECT_THAT(proven(run), testing::ElementsAre(true, false, true));
+  train();
+  EXPECT_THAT(proven(), testing::ElementsAre(true, false, true));
 }
 
-TEST(StepProofs, ARestartBeforeTheRecordKeepsTheProofOfWhatWasContributed) {
-  const TemporaryDirectory directory;
-  FakeRun run({"eu"}, kRounds, kSteps);
-  RegionUnderTest eu(run, directory, "eu", 0, 1);
-  proves(eu);
+TEST_F(StepProofs, ARestartBeforeTheRecordKeepsTheProofOfWhatWasContributed) {
+  prove();
   bool stopped = false;
   run.no_room = [&](const diloco::Contribution& made) {
     if (stopped || made.round != 1) return false;
@@ -108,27 +100,22 @@ TEST(StepProofs, ARestartBeforeTheRecordKeepsTheProofOfWhatWasContributed) {
   eu.expect_interrupted();
   ASSERT_TRUE(stopped);
   eu.interrupt(false);
-  eu.start();
-  eu.finished();
+  train();
   const auto made = run.contributions();  // round 1's was handed over twice
-  EXPECT_THAT(proven(run), testing::ElementsAre(true, true, true, true));
+  EXPECT_THAT(proven(), testing::ElementsAre(true, true, true, true));
   EXPECT_EQ(made[1].round, 1U);
   EXPECT_EQ(made[1].proof, made[2].proof);
-  EXPECT_EQ(read_proof(proof_leaves_file(directory.path() / "eu", 1)).root(), made[2].proof);
+  EXPECT_EQ(read_proof(proof_leaves_file(region(), 1)).root(), made[2].proof);
 }
 
-TEST(StepProofs, ADiskThatRefusesCostsTheProofAlone) {
-  const TemporaryDirectory directory;
-  FakeRun run({"eu"}, kRounds, kSteps);
-  RegionUnderTest eu(run, directory, "eu", 0, 1);
-  proves(eu);
+TEST_F(StepProofs, ADiskThatRefusesCostsTheProofAlone) {
+  prove();
   std::optional<FullDisk> full(100000);  // a payload, not a state
   run.on_report = [&](const std::string&, const diloco::Progress& progress) {
     if (full && progress.step() > kSteps) full.reset();
   };
-  eu.start();
-  eu.finished();
-  EXPECT_THAT(proven(run), testing::ElementsAre(false, testing::_, true));
+  train();
+  EXPECT_THAT(proven(), testing::ElementsAre(false, testing::_, true));
 }
 
 }  // namespace
