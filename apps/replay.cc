@@ -92,14 +92,16 @@ Options add_states(CLI::App& command, ReplayFlags& flags) {
                          "(default: 0)"),
       command.add_option("--to", options.to, "Last version to compute (default: all)"),
       command.add_option("--model", options.model,
-                         "Write the model of a version to this directory"),
-      add_repeated(command, "--without", flags.without,
-                   "REGION@ROUND: compare with the run in which that round did not list that "
-                   "region"),
-      add_repeated(command, "--weight", flags.weights,
-                   "REGION@ROUND=WEIGHT: compare with the run in which it had this weight there"),
-      command.add_flag("--loss", options.loss, "Then measure the validation loss of both too")};
+                         "Write the model of a version to this directory")};
   command.add_option("--version", options.model_version, "Which version (default: the last)");
+  own.push_back(add_repeated(
+      command, "--without", flags.without,
+      "REGION@ROUND: compare with the run in which that round did not list that region"));
+  own.push_back(
+      add_repeated(command, "--weight", flags.weights,
+                   "REGION@ROUND=WEIGHT: compare with the run in which it had this weight there"));
+  own.push_back(
+      command.add_flag("--loss", options.loss, "Then measure the validation loss of both too"));
   return own;
 }
 
