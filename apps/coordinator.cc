@@ -18,6 +18,8 @@
 #include "apps/run/config/prices.h"
 #include "apps/run/config/suitable_outer.h"
 #include "apps/run/doctor/doctor.h"
+#include "apps/run/follow/weights_image.h"
+#include "apps/run/follow/weights_patch.h"
 #include "apps/run/region/choose_start.h"
 #include "apps/run/region/own_process.h"
 #include "apps/run/region/region_files.h"
@@ -112,6 +114,7 @@ diloco::CoordinatorOptions coordinator_options(const run::Config& config,
   options.egress_prices = run::prices_of(config).from(flags.region);
   if (config.keeps_all) options.kept_config = run::to_toml(config);
   options.follower_bytes_per_s = run::follower_bytes_per_s(config);
+  options.follower_weights = {run::write_weights_image, run::write_weights_patch};
   options.wrong_snapshot = intra::wrong_snapshot;
   options.directory = run::region_path(config, flags.region, flags.directory);
   if (!flags.worker_listen.empty())

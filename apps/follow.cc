@@ -20,8 +20,11 @@
 #include "apps/flags.h"
 #include "apps/run/config/config.h"
 #include "apps/run/config/link_flags.h"
+#include "apps/run/config/spool_need.h"
+#include "apps/run/follow/follow_options.h"
 #include "apps/run/follow/follow_report.h"
-#include "apps/run/follow/follower.h"
+#include "apps/run/follow/weights_image.h"
+#include "apps/run/follow/weights_patch.h"
 #include "apps/run/watch/checkpoint_hook.h"
 #include "apps/run/watch/metrics_server.h"
 #include "diloco/files/file_io.h"
@@ -36,7 +39,7 @@ namespace {
 struct FollowFlags {
   std::filesystem::path config, directory, certificates;
   std::vector<std::string> overrides, peers, from;
-  std::string name, region, dtype = "bfloat16", after, http, serve;
+  std::string name, region, dtype = "bfloat16", by = "auto", after, http, serve;
   std::uint64_t every = 1, keep = 2, signatures = 0;
 };
 
@@ -53,6 +56,27 @@ run::FollowedRegions::Address follower_at(const std::string& text) {
   if (equals == std::string::npos)
     throw run::ConfigError("--from " + text + ": must be NAME=HOST:PORT of another follower");
   return {text.substr(0, equals) + ".follower", inter::parse_endpoint(text.substr(equals + 1))};
+}
+
+// What a version takes on average, in bytes for each parameter.
+constexpr double kPatchBytes = 1.2;  // bench/RESULTS.md, "Following a run"
+double payload_bytes(const run::Config& config, std::uint64_t every) {
+  const run::SpoolNeed need = run::spool_need(config);
+  const double parameters = static_cast<double>(need.snapshot_bytes) / (2 * sizeof(float));
+  return static_cast<double>(every * config.regions.size() * need.payload_bytes) / parameters;
+}
+
+// As --by says; or the way that takes fewer bytes, if it does all that is wanted.
+bool takes_weights_alone(const run::Config& config, const FollowFlags& flags) {
+  if (flags.by == "payloads") return false;
+  std::string needs;
+  if (flags.dtype == "float32") needs = "--dtype float32";
+  if (!flags.serve.empty()) needs = "--serve";
+  if (flags.by == "patches" && !needs.empty())
+    throw run::ConfigError("--by patches: " + needs + " needs the run's whole state: leave it out");
+  if (flags.by == "patches") return true;
+  const bool rare = config.train.checkpoint_rounds > flags.every;  // regions make snapshots so
+  return needs.empty() && !rare && kPatchBytes < payload_bytes(config, flags.every);
 }
 
 run::FollowOptions follow_options(const run::Config& config, const FollowFlags& flags) {
@@ -79,6 +103,7 @@ run::FollowOptions follow_options(const run::Config& config, const FollowFlags& 
   options.every = flags.every;
   options.kept = flags.keep;
   options.stored = flags.dtype == "float32" ? intra::StoredAs::fp32 : intra::StoredAs::bf16;
+  options.weights_alone = takes_weights_alone(config, flags);
   return options;
 }
 
@@ -119,7 +144,8 @@ class Served {
                  .directory = options.directory,
                  .credentials = options.credentials,
                  .settings = run::shared_settings(config),
-                 .bytes_per_s = run::follower_bytes_per_s(config)}),
+                 .bytes_per_s = run::follower_bytes_per_s(config),
+                 .weights = {run::write_weights_image, run::write_weights_patch}}),
         door_(context.get_executor(), {.owner = options.self, .credentials = options.credentials},
               [this](inter::TlsDoor::Guest guest) {
                 if (inter::is_follower(guest.name)) server_.admit(std::move(guest));
@@ -166,6 +192,9 @@ int run_follow(const FollowFlags& flags) {
     served.emplace(context, config, options, flags.serve);
     options.tell = [&served] { served->tell(); };
   }
+  spdlog::info("{}", options.weights_alone
+                         ? "takes the weights alone, by patches (--by payloads: the whole state)"
+                         : "computes each version from the run's payloads");
   const auto follow = [&]() -> asio::awaitable<void> {
     co_await run::follow(context.get_executor(), config, options, report);
     if (served) co_await served->see_off();
@@ -207,6 +236,12 @@ void add_flags(CLI::App& command, FollowFlags& flags) {
       ->capture_default_str();
   command.add_option("--dtype", flags.dtype, "How the weights are written")
       ->check(CLI::IsMember({"bfloat16", "float32"}))
+      ->capture_default_str();
+  command
+      .add_option("--by", flags.by,
+                  "payloads: compute every round's state from what the regions sent. patches: take "
+                  "the weights alone, in bf16. auto: what takes fewer bytes")
+      ->check(CLI::IsMember({"auto", "payloads", "patches"}))
       ->capture_default_str();
   command.add_option("--keep", flags.keep, "Versions that stay on disk, the newest included")
       ->check(CLI::Range(1, 1000))

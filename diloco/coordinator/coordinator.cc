@@ -85,6 +85,7 @@ class Coordinator::Implementation {
   void carry_out(const RemoveBlob& action);
   void carry_out(const SaveRaft& action);
   void carry_out(const AppendLedger& action);
+  void carry_out(const SaveSnapshot& action);
   void carry_out(const EndRun& action);
   void carry_out(const Note& action);
 
@@ -137,7 +138,8 @@ void Coordinator::Implementation::open() {
                                            .directory = options_.directory,
                                            .credentials = options_.mesh.credentials,
                                            .settings = options_.shared_config,
-                                           .bytes_per_s = options_.follower_bytes_per_s});
+                                           .bytes_per_s = options_.follower_bytes_per_s,
+                                           .weights = options_.follower_weights});
   driver_.emplace(executor_, ending_, directory_.spool(), directory_.protocol_options(),
                   directory_.state(), [this](const Action& action) { carry_out(action); });
   directory_.refuse_if_anothers(driver_->protocol().membership());
@@ -360,10 +362,9 @@ void Coordinator::Implementation::carry_out(const Action& action) {
                              OrderApply, OrderRestore, OrderFinish, CheckSnapshot> auto& one) {
             worker_->carry_out(one);
           },
-          [this](const OneOf<SaveContributions, SaveSnapshot> auto& one) {
-            directory_.carry_out(one);
-          },
-          [this](const OneOf<RemoveBlob, SaveRaft, AppendLedger, EndRun, Note> auto& one) {
+          [this](const SaveContributions& one) { directory_.carry_out(one); },
+          [this](const OneOf<SaveSnapshot, RemoveBlob, SaveRaft, AppendLedger, EndRun, Note> auto&
+                     one) {
             carry_out(one);  // here: no part does it alone
           }},
       action);
@@ -379,6 +380,11 @@ void Coordinator::Implementation::carry_out(const SaveRaft& action) {
 
 void Coordinator::Implementation::carry_out(const AppendLedger& action) {
   directory_.append(action, driver_->protocol().contribution());
+  if (followers_) followers_->tell();
+}
+
+void Coordinator::Implementation::carry_out(const SaveSnapshot& action) {
+  directory_.carry_out(action);
   if (followers_) followers_->tell();
 }
 

@@ -27,6 +27,7 @@
 #include <asio/any_io_executor.hpp>
 #include <asio/awaitable.hpp>
 
+#include "diloco/follow/weights_shelf.h"
 #include "diloco/log/membership.h"
 #include "diloco/region/protocol_options.h"
 #include "inter/mesh/mesh.h"
@@ -81,7 +82,8 @@ struct CoordinatorOptions {
   EgressPrices egress_prices = {};  // of what this region sends
   // How fast all followers together are served; 0: not at all.
   std::uint64_t follower_bytes_per_s = 0;
-  inter::MeshOptions mesh;  // self, greeting filled in by the coordinator
+  WeightsTools follower_weights = {};  // for those that want the weights alone
+  inter::MeshOptions mesh;             // self, greeting filled in by the coordinator
 };
 
 // Everybody who is configured, in the log's order.

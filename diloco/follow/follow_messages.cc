@@ -4,11 +4,12 @@
 #include "diloco/files/file_io.h"
 #include "diloco/ledger/ledger_file.h"
 #include "diloco/log/wire.h"
+#include "inter/base/wire.h"
 
 namespace causeway::diloco {
 namespace {
 
-constexpr int kHeadsMax = 64;
+constexpr int kHeadsMax = 64, kWeightsMax = 64;
 
 template <typename Message>
 Message parsed(const std::string& bytes, const char* what) {
@@ -33,7 +34,31 @@ SignedHead take_head(const wire::SignedHead& message) {
           .signature = message.signature()};
 }
 
+void put_weights(const SignedWeights& weights, wire::SignedWeights* out) {
+  out->set_version(weights.version);
+  encode(weights.state, out->mutable_state());
+  encode(weights.image, out->mutable_image());
+  out->set_signature(weights.signature);
+}
+
+SignedWeights take_weights(const wire::SignedWeights& message) {
+  return {.version = message.version(),
+          .state = decode_digest(message.state()),
+          .image = decode(message.image()),
+          .signature = message.signature()};
+}
+
 }  // namespace
+
+std::string signed_content(const std::string& run_id, const SignedWeights& weights) {
+  wire::BlobId image;
+  encode(weights.image, &image);
+  std::string content = "causeway weights " + run_id + " ";
+  content += inter::little_endian_text(weights.version);
+  content.append(reinterpret_cast<const char*>(weights.state.data()), weights.state.size());
+  content += image.hash() + inter::little_endian_text(weights.image.size_bytes);
+  return content;
+}
 
 std::string heads_bytes(const std::vector<SignedHead>& heads) {
   wire::FollowerAnswer message;
@@ -55,12 +80,19 @@ std::string serialize(const FollowerQuestion& question) {
   message.set_first(question.first);
   message.set_wait(question.wait);
   message.set_most(question.most);
+  message.set_weights(question.weights);
+  if (question.held) encode(*question.held, message.mutable_held());
   return message.SerializeAsString();
 }
 
 FollowerQuestion parse_question(const std::string& bytes) {
   const auto message = parsed<wire::FollowerQuestion>(bytes, "a follower's question");
-  return {.first = message.first(), .wait = message.wait(), .most = message.most()};
+  FollowerQuestion question{.first = message.first(),
+                            .wait = message.wait(),
+                            .most = message.most(),
+                            .weights = message.weights()};
+  if (message.has_held()) question.held = decode(message.held());
+  return question;
 }
 
 std::string serialize(const FollowerAnswer& answer) {
@@ -76,12 +108,16 @@ std::string serialize(const FollowerAnswer& answer) {
     encode(answer.finished->state, message.mutable_finished()->mutable_state());
   }
   message.set_settings(answer.settings);
+  for (const SignedWeights& weights : answer.weights) put_weights(weights, message.add_weights());
+  message.set_certificate(answer.certificate);
+  if (answer.patch) encode(*answer.patch, message.mutable_patch());
   return message.SerializeAsString();
 }
 
 FollowerAnswer parse_answer(const std::string& bytes) {
   const auto message = parsed<wire::FollowerAnswer>(bytes, "an answer to a follower");
   if (message.heads_size() > kHeadsMax) throw_malformed("an answer with too many signatures");
+  if (message.weights_size() > kWeightsMax) throw_malformed("an answer with too many weights");
   FollowerAnswer answer{.run_id = message.run_id(),
                         .first = message.first(),
                         .entries = {},
@@ -89,10 +125,14 @@ FollowerAnswer parse_answer(const std::string& bytes) {
                         .heads = {},
                         .snapshot = {},
                         .finished = {},
-                        .settings = message.settings()};
+                        .settings = message.settings(),
+                        .certificate = message.certificate()};
   for (const std::string& entry : message.entries())
     answer.entries.push_back(decode(parsed<wire::LogEntry>(entry, "an entry")));
   for (const wire::SignedHead& head : message.heads()) answer.heads.push_back(take_head(head));
+  for (const wire::SignedWeights& weights : message.weights())
+    answer.weights.push_back(take_weights(weights));
+  if (message.has_patch()) answer.patch = decode(message.patch());
   if (message.has_snapshot()) answer.snapshot = decode(message.snapshot());
   if (message.has_finished()) {
     answer.finished = {message.finished().version(), decode_digest(message.finished().state())};

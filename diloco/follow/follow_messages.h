@@ -12,6 +12,7 @@
 #include "diloco/log/messages.h"
 #include "diloco/log/raft_log.h"
 #include "diloco/maths/digest.h"
+#include "inter/frame/blob_chunks.h"
 
 namespace causeway::diloco {
 
@@ -20,6 +21,8 @@ struct FollowerQuestion {
   std::uint64_t first = 0;  // of the entries that are wanted
   bool wait = false;        // until there is one of them, or the run ends, or some seconds passed
   std::uint32_t most = 0;   // entries; 0: as many as an answer takes
+  bool weights = false;     // they are wanted instead: `wait` until there are others than `held`
+  std::optional<inter::BlobId> held = {};  // the image that is here
 };
 
 // A region says under its signature what its ledger's first `entries` entries are.
@@ -30,6 +33,21 @@ struct SignedHead {
   std::string signature;  // of signed_content(hash of the last of them)
 };
 
+// A region says under its signature which image (a file that is the same everywhere) the weights
+// of a version have.
+struct SignedWeights {
+  Round version = 0;
+  Digest state{};  // that they are the weights of
+  inter::BlobId image;
+  std::string signature;  // of signed_content(run, this); empty: a follower's
+
+  bool same_weights(const SignedWeights& other) const {
+    return version == other.version && state == other.state && image == other.image;
+  }
+};
+// What the signature is of, but for which these bytes mean nothing.
+std::string signed_content(const std::string& run_id, const SignedWeights& weights);
+
 struct FollowerAnswer {
   std::string run_id;             // empty: there is no run yet
   std::uint64_t first = 0;        // as asked
@@ -39,6 +57,10 @@ struct FollowerAnswer {
   std::optional<Snapshot> snapshot;  // the newest
   std::optional<Applied> finished;   // the run ended there
   std::string settings;              // with the first entry: of all regions
+  // To a question for weights.
+  std::vector<SignedWeights> weights = {};  // the newest last
+  std::string certificate = {};             // PEM, of whoever signed them
+  std::optional<inter::BlobId> patch = {};  // makes the newest image of the one that was held
 };
 
 // What a follower that serves others keeps beside its ledger, which it has not signed itself: who

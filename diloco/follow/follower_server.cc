@@ -30,6 +30,7 @@
 #include "inter/mesh/connection.h"
 #include "inter/mesh/greeting.h"
 #include "inter/tls/credential_watch.h"
+#include "inter/tls/signature.h"
 
 namespace causeway::diloco {
 namespace {
@@ -69,6 +70,7 @@ class Rate {
 struct Visitor {
   std::string name;
   ConnectionPtr connection;
+  bool wants_weights = false;
 };
 
 }  // namespace
@@ -105,7 +107,11 @@ class FollowerServer::Implementation {
   }
 
   void tell() {
-    if (thread_.joinable()) asio::post(io_, [this] { news_.notify(); });
+    if (!thread_.joinable()) return;
+    asio::post(io_, [this] {
+      if (std::ranges::any_of(visitors_, &Visitor::wants_weights)) make_weights();
+      news_.notify();
+    });
   }
 
   asio::awaitable<void> see_off(asio::any_io_executor executor) {
@@ -182,7 +188,7 @@ class FollowerServer::Implementation {
     std::string failure;
     try {
       co_await greet(*connection, name);
-      for (;;) co_await answer(*connection, name);
+      for (;;) co_await answer(*place);
     } catch (const inter::LinkError& error) {
       failure = error.reason();
     } catch (const std::system_error& error) {  // its question, or our disk
@@ -232,15 +238,21 @@ class FollowerServer::Implementation {
         ->connection->close(inter::Errc::refused, "it has too many connections");
   }
 
-  asio::awaitable<void> answer(inter::Connection& connection, const std::string& name) {
+  asio::awaitable<void> answer(Visitor& visitor) {
+    inter::Connection& connection = *visitor.connection;
     const inter::FrameView frame = co_await connection.read();
     if (frame.type == inter::FrameType::message) {
       const std::string text(reinterpret_cast<const char*>(frame.body.data()), frame.body.size());
       const FollowerQuestion question = parse_question(text);
-      co_await tell_entries(connection, question);
+      if (question.weights) {
+        visitor.wants_weights = true;
+        co_await tell_weights(connection, question);
+      } else {
+        co_await tell_entries(connection, question);
+      }
     } else if (frame.type == inter::FrameType::blob_fetch) {
       const inter::BlobFetch fetch = inter::decode_fetch(frame.body);
-      co_await send_blob(connection, name, fetch);
+      co_await send_blob(connection, visitor.name, fetch);
     } else {
       throw inter::LinkError(inter::Errc::bad_frame,
                              "a follower may not send " + std::string(to_string(frame.type)));
@@ -263,6 +275,57 @@ class FollowerServer::Implementation {
     if (question.first == 0) answer.settings = options_.settings;
     const inter::Bytes frame = inter::encode_text(inter::FrameType::message, serialize(answer));
     co_await send(connection, frame);
+  }
+
+  asio::awaitable<void> tell_weights(inter::Connection& connection, FollowerQuestion question) {
+    co_await pay(kQuestionCost);
+    bool waited = !question.wait;
+    const inter::Deadline deadline(io_.get_executor(), kLongestAnswer, [this, &waited] {
+      waited = true;
+      news_.notify();
+    });
+    const auto has_news = [&] {
+      make_weights();
+      return shelf_ && shelf_->has_news_for(question);
+    };
+    while (!has_news() && !waited && !ending_ && !ledger_.finished()) co_await news_.wait();
+    FollowerAnswer answer{.run_id = ledger_.run_id(), .first = question.first};
+    answer.finished = ledger_.finish();
+    if (!question.held) answer.settings = options_.settings;
+    offer_weights(question, answer);
+    const inter::Bytes frame = inter::encode_text(inter::FrameType::message, serialize(answer));
+    co_await send(connection, frame);
+  }
+
+  void offer_weights(const FollowerQuestion& question, FollowerAnswer& answer) {
+    if (!shelf_) return;
+    answer.weights = {shelf_->weights().begin(), shelf_->weights().end()};
+    if (options_.signs) answer.certificate = ledger_.certificate();
+    try {
+      if (question.held) answer.patch = shelf_->patch_from(*question.held);
+    } catch (const std::system_error& error) {
+      log(error.what());
+    }
+  }
+
+  // Of the newest snapshot, if it has not been done.
+  void make_weights() {
+    if (!options_.weights.write_image) return;
+    try {
+      if (!shelf_) {
+        std::function<std::string(const std::string&)> sign;
+        if (options_.signs) {
+          sign = [key = std::make_shared<inter::SigningKey>(options_.credentials.key)](
+                     const std::string& content) { return key->sign(content); };
+        }
+        shelf_.emplace(options_.directory, options_.weights, std::move(sign));
+      }
+      if (const auto snapshot = ledger_.snapshot())
+        shelf_->take(ledger_.run_id(), *snapshot,
+                     inter::blob_path(options_.directory / "spool", snapshot->blob));
+    } catch (const std::system_error& error) {  // a full disk, or the run let the snapshot go
+      log(error.what());
+    }
   }
 
   // What the follower lacks of a payload or a state. What the run lets go meanwhile stays on the
@@ -291,10 +354,11 @@ class FollowerServer::Implementation {
   // Null: it is not here.
   std::shared_ptr<const inter::File> open(const inter::BlobId& id) const {
     const std::filesystem::path spool = options_.directory / "spool";
-    for (const auto& path : {inter::blob_path(spool, id), inter::archived_blob_path(spool, id)}) {
+    for (const auto& path : {inter::blob_path(spool, id), inter::archived_blob_path(spool, id),
+                             inter::blob_path(options_.directory / "weights", id)}) {
       try {
         return std::make_shared<const inter::File>(path, O_RDONLY | O_CLOEXEC);
-      } catch (const std::system_error&) {  // the other place, then
+      } catch (const std::system_error&) {  // another place, then
       }
     }
     return nullptr;
@@ -329,6 +393,7 @@ class FollowerServer::Implementation {
   asio::executor_work_guard<asio::io_context::executor_type> work_{io_.get_executor()};
   GrowingLedger ledger_;
   Rate rate_;
+  std::optional<WeightsShelf> shelf_;  // from the first question for weights on
   inter::TlsContext context_;
   inter::Signal news_{io_.get_executor()};
   std::list<Visitor> visitors_;

@@ -3,6 +3,9 @@
 // own, which begins with the first follower, and within a rate that all of them share: whatever
 // they ask, the run goes on beside it.
 //
+// Weights alone (weights_shelf.h) are made on the first question for them, and then for each
+// snapshot while somebody who asked is connected.
+//
 // A follower holds little: a connection, a chunk and a place among the few that each name has.
 #pragma once
 
@@ -14,6 +17,7 @@
 #include <asio/any_io_executor.hpp>
 #include <asio/awaitable.hpp>
 
+#include "diloco/follow/weights_shelf.h"
 #include "inter/door/tls_door.h"
 #include "inter/tls/pki.h"
 
@@ -26,6 +30,7 @@ struct FollowerServerOptions {
   inter::Credentials credentials;
   std::string settings;           // that all regions share
   std::uint64_t bytes_per_s = 0;  // to all followers together; 0: nobody is served
+  WeightsTools weights = {};      // without them it offers none
 };
 
 class FollowerServer {

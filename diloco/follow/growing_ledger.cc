@@ -51,6 +51,19 @@ bool GrowingLedger::finished() const {
   return fs::exists(directory_ / "ledger" / "finished");
 }
 
+std::string GrowingLedger::run_id() const {
+  return unless_damaged([&] { return read_run_id(directory_ / "ledger"); });
+}
+
+std::optional<Snapshot> GrowingLedger::snapshot() const {
+  return unless_damaged([&] { return read_snapshot(directory_ / "ledger" / "snapshot"); });
+}
+
+std::optional<Applied> GrowingLedger::finish() const {
+  const auto finished = unless_damaged([&] { return read_finished(directory_ / "ledger"); });
+  return finished ? std::optional(finished->at) : std::nullopt;
+}
+
 std::uint64_t GrowingLedger::last_told(std::uint64_t first, std::uint32_t most) const {
   std::uint64_t last = first;
   const auto fits = [&](std::uint64_t next) {
@@ -62,18 +75,14 @@ std::uint64_t GrowingLedger::last_told(std::uint64_t first, std::uint32_t most) 
 }
 
 FollowerAnswer GrowingLedger::answer(std::uint64_t first, std::uint32_t most) const {
-  const fs::path ledger = directory_ / "ledger";
-  FollowerAnswer answer{
-      .run_id = unless_damaged([&] { return read_run_id(ledger); }),
-      .first = first,
-      .entries = {},
-      .known = size(),
-      .heads = heads_,
-      .snapshot = unless_damaged([&] { return read_snapshot(ledger / "snapshot"); }),
-      .finished = {},
-      .settings = {}};
-  if (const auto finished = unless_damaged([&] { return read_finished(ledger); }))
-    answer.finished = finished->at;
+  FollowerAnswer answer{.run_id = run_id(),
+                        .first = first,
+                        .entries = {},
+                        .known = size(),
+                        .heads = heads_,
+                        .snapshot = snapshot(),
+                        .finished = finish(),
+                        .settings = {}};
   if (first >= size()) return answer;
   const std::uint64_t last = last_told(first, most);
   const std::string bytes =

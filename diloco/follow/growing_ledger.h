@@ -25,6 +25,10 @@ class GrowingLedger {
   void look();
   std::uint64_t size() const { return size_; }  // entries that can be told
   bool finished() const;
+  std::string run_id() const;                // empty: there is no run yet
+  std::optional<Snapshot> snapshot() const;  // the newest
+  std::optional<Applied> finish() const;     // where the run ended
+  const std::string& certificate() const { return certificate_; }
 
   // From entry `first` on, as many as fit an answer and are wanted; 0: all that fit.
   FollowerAnswer answer(std::uint64_t first, std::uint32_t most = 0) const;

@@ -35,6 +35,20 @@ std::string to_hex(std::span<const std::uint8_t> bytes) {
   return inter::hex(bytes);
 }
 
+std::optional<Digest> from_hex(std::string_view text) {
+  Digest digest{};
+  if (text.size() != 2 * digest.size()) return std::nullopt;
+  for (std::size_t i = 0; i < digest.size(); ++i) {
+    const auto digit = [&](std::size_t at) {
+      return std::string_view("0123456789abcdef").find(text[at]);
+    };
+    const std::size_t high = digit(2 * i), low = digit(2 * i + 1);
+    if (high > 15 || low > 15) return std::nullopt;
+    digest[i] = static_cast<std::uint8_t>(16 * high + low);
+  }
+  return digest;
+}
+
 namespace {
 
 // A task of one thread: looking up the algorithm is little beside it.

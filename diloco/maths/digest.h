@@ -9,6 +9,7 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 namespace causeway::diloco {
@@ -19,6 +20,7 @@ inline constexpr std::size_t kLeafElements = 4096;
 
 Digest sha256(std::span<const std::byte> bytes);
 std::string to_hex(std::span<const std::uint8_t> bytes);  // such as a Digest
+std::optional<Digest> from_hex(std::string_view text);  // nothing: it is no digest as to_hex has it
 
 // Leaf i covers kLeafElements elements from kLeafElements i on; size must be a multiple of that.
 // Leaf = SHA-256(0x00 || bytes).

@@ -32,20 +32,6 @@ std::string seal(std::string_view text) {
   return kSeal + diloco::to_hex(diloco::sha256(std::as_bytes(std::span(text)))) + "\n";
 }
 
-std::optional<diloco::Digest> parse_hex(const std::string& hex) {
-  diloco::Digest digest{};
-  if (hex.size() != 2 * digest.size()) return std::nullopt;
-  for (std::size_t i = 0; i < digest.size(); ++i) {
-    const auto digit = [&](std::size_t at) {
-      return std::string_view("0123456789abcdef").find(hex[at]);
-    };
-    const std::size_t high = digit(2 * i), low = digit(2 * i + 1);
-    if (high > 15 || low > 15) return std::nullopt;
-    digest[i] = static_cast<std::uint8_t>(16 * high + low);
-  }
-  return digest;
-}
-
 }  // namespace
 
 KeptDigests::KeptDigests(std::filesystem::path file) : file_(std::move(file)) {
@@ -65,7 +51,7 @@ void KeptDigests::parse(const std::string& text) {
   std::string hex;
   FileStamp stamp;
   while (lines >> hex >> stamp.inode >> stamp.size >> stamp.modified_ns >> stamp.changed_ns) {
-    if (const auto digest = parse_hex(hex)) digests_[stamp] = *digest;
+    if (const auto digest = diloco::from_hex(hex)) digests_[stamp] = *digest;
   }
 }
 

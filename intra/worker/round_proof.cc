@@ -62,22 +62,11 @@ std::string read_bounded(const proof_fs::path& file, std::uintmax_t bytes_max) {
   return std::move(*bytes);
 }
 
-std::optional<diloco::Digest> digest_in(const std::string& hex) {
-  diloco::Digest digest{};
-  if (hex.size() != 2 * digest.size()) return std::nullopt;
-  for (std::size_t i = 0; i < digest.size(); ++i) {
-    const char* const at = hex.data() + 2 * i;
-    const auto read = std::from_chars(at, at + 2, digest[i], 16);
-    if (read.ec != std::errc() || read.ptr != at + 2) return std::nullopt;
-  }
-  return digest;
-}
-
 bool read_digests(std::istringstream& words, std::initializer_list<diloco::Digest*> digests) {
   for (diloco::Digest* const digest : digests) {
     std::string hex;
     words >> hex;
-    const auto read = digest_in(hex);
+    const auto read = diloco::from_hex(hex);
     if (!read) return false;
     *digest = *read;
   }

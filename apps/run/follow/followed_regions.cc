@@ -110,6 +110,46 @@ asio::awaitable<FollowerLink*> FollowedRegions::open(Place& place) {
   co_return place.link.get();
 }
 
+asio::awaitable<bool> FollowedRegions::fetch(FollowerLink& first, inter::BlobId blob,
+                                             inter::Spool& spool) {
+  const std::string main = first.region();
+  bool here = co_await fetch_from(first, blob, spool);
+  if (here) co_return true;
+  for (const std::string& region : names()) {
+    if (region == main) continue;
+    FollowerLink* const other = co_await link(region);
+    if (other == nullptr) continue;
+    std::string failure;
+    try {
+      here = co_await fetch_from(*other, blob, spool);
+    } catch (const inter::LinkError& error) {
+      failure = error.reason();
+    }
+    if (!failure.empty()) drop(region, failure);
+    if (here) co_return true;
+  }
+  co_return false;
+}
+
+// False: the region does not have it, or has it damaged.
+asio::awaitable<bool> FollowedRegions::fetch_from(FollowerLink& link, inter::BlobId blob,
+                                                  inter::Spool& spool) {
+  try {
+    co_return co_await link.fetch(blob, spool);
+  } catch (const std::system_error& error) {
+    if (error.code() != inter::Errc::hash_mismatch) throw;
+    liars_.insert(link.region());
+    spdlog::error("{} sent other bytes than those of {}: another region is asked for them",
+                  link.region(), inter::to_string(blob));
+  }
+  co_return false;
+}
+
+void FollowedRegions::drop_liars() {
+  for (const std::string& liar : std::exchange(liars_, {}))
+    drop(liar, "it sent other bytes than it should");
+}
+
 void FollowedRegions::drop(const std::string& region, const std::string& why) {
   Place* const place = find(region);
   if (place == nullptr) return;

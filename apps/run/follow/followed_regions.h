@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <map>
 #include <memory>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -15,6 +16,7 @@
 
 #include "diloco/follow/follower_link.h"
 #include "inter/base/retry.h"
+#include "inter/blob/spool.h"
 #include "inter/mesh/mesh.h"
 #include "inter/tls/credential_watch.h"
 #include "inter/tls/pki.h"
@@ -42,6 +44,11 @@ class FollowedRegions {
   asio::awaitable<diloco::FollowerLink*> nearest();
   // Null: it does not answer now.
   asio::awaitable<diloco::FollowerLink*> link(const std::string& region);
+  // Into the spool: from the region of `first`, or else from any. False: nobody has it. Throws
+  // inter::LinkError if `first` fails, and what the spool throws.
+  asio::awaitable<bool> fetch(diloco::FollowerLink& first, inter::BlobId blob, inter::Spool& spool);
+  // Those that sent other bytes than they were asked for since the last call.
+  void drop_liars();
   // What it said or did not say makes its link useless. All others come before it from here on.
   void drop(const std::string& region, const std::string& why);
 
@@ -60,6 +67,8 @@ class FollowedRegions {
     inter::LogThrottle failures;
   };
   asio::awaitable<diloco::FollowerLink*> open(Place& place);
+  asio::awaitable<bool> fetch_from(diloco::FollowerLink& link, inter::BlobId blob,
+                                   inter::Spool& spool);
   Place* find(const std::string& region);
   void throw_if_most_refuse() const;
 
@@ -72,6 +81,7 @@ class FollowedRegions {
   asio::steady_timer retry_;
   std::uint64_t received_before_ = 0;  // over links that are gone
   std::string connected_;
+  std::set<std::string> liars_;
 };
 
 }  // namespace causeway::run

@@ -49,7 +49,8 @@ void FollowedState::save(const fs::path& file) const {
 }
 
 void FollowedState::write_model(const fs::path& directory, intra::StoredAs stored) const {
-  write_replayed_model(directory, config_, layout_, state_, stored);
+  write_replayed_model(directory, config_, layout_, state_.anchor, {state_.run_id, state_.version},
+                       stored);
 }
 
 }  // namespace causeway::run

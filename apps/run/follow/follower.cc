@@ -24,16 +24,6 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr std::chrono::seconds kNothingToDo{1};  // while nothing can be done
-constexpr std::chrono::seconds kLookForRoom{3};  // on a full disk
-
-// A follower reads, whoever takes part.
-std::string without_names(const std::string& settings) {
-  std::istringstream lines(settings);
-  std::string kept;
-  for (std::string line; std::getline(lines, line);)
-    if (!line.starts_with("regions.name = ")) kept += line + "\n";
-  return kept;
-}
 
 }  // namespace
 
@@ -52,42 +42,13 @@ Follower::Follower(asio::any_io_executor executor, const Config& config, FollowO
   know_members();
 }
 
-// What it knew may be ahead of what is on disk when that is full, so it begins anew.
-asio::awaitable<void> follow(asio::any_io_executor executor, const Config& config,
-                             const FollowOptions& options, FollowReport& report) {
-  bool begun = false;
-  for (;;) {
-    std::string full;
-    try {
-      Follower follower(executor, config, options, report);
-      begun = true;
-      co_await follower.run();
-      co_return;
-    } catch (const std::system_error& error) {
-      if (!begun || !diloco::is_storage_failure(error)) throw;
-      full = std::string("the disk takes nothing: ") + error.what() + "; it goes on when it does";
-    }
-    spdlog::error("{}", full);
-    report.change([&](FollowFigures& figures) { figures.trouble = full; });
-    asio::steady_timer timer(executor, kLookForRoom);
-    co_await timer.async_wait(asio::use_awaitable);
-  }
-}
-
 asio::awaitable<void> Follower::run() {
   restore();
-  const nlohmann::ordered_json published = report_.look().published;
-  if (!published.is_null() && published.value("final", false) &&
-      published.value("dtype", "") == options_.dtype()) {
-    spdlog::info("run {} is over, and its last version is there", published.value("run", ""));
-    report_.change([](FollowFigures& figures) { figures.over = true; });
-    co_return;
-  }
+  if (is_over(options_, report_)) co_return;
   while (!over_) {
     show();
     Link& link = *co_await regions_.nearest();
     const std::string region = link.region();
-    liars_.clear();
     bool got_on = false;
     std::string trouble;
     try {
@@ -97,11 +58,10 @@ asio::awaitable<void> Follower::run() {
       regions_.drop(region, trouble);
       told_ = {};
     }
-    for (const std::string& liar : liars_)
-      regions_.drop(liar, "it sent other bytes than it should");
+    regions_.drop_liars();
     if (trouble.empty()) trouble = unpublished_;
     report_.change([&](FollowFigures& figures) { figures.trouble = trouble; });
-    if (!got_on && !over_) co_await pause();
+    if (!got_on && !over_) co_await pause_following(kNothingToDo);
   }
   show();
 }
@@ -114,11 +74,6 @@ void Follower::show() {
     figures.received_bytes = regions_.received_bytes();
     figures.over = over_;
   });
-}
-
-asio::awaitable<void> Follower::pause() {
-  asio::steady_timer timer(executor_, kNothingToDo);
-  co_await timer.async_wait(asio::use_awaitable);
 }
 
 // A state that was kept is used only if it is the one that the records name.
@@ -160,26 +115,9 @@ asio::awaitable<bool> Follower::step(Link& link) {
 }
 
 void Follower::check_run(const Link& link, const diloco::FollowerAnswer& answer) {
-  if (!run_.run_id().empty() && answer.run_id != run_.run_id()) {
-    throw std::system_error(make_error_code(diloco::Errc::lineage),
-                            options_.directory.string() + " follows run " + run_.run_id() +
-                                ", but " + link.region() + " is in run " +
-                                inter::printable_line(answer.run_id) +
-                                ": give each run that you follow a --directory of its own");
-  }
-  if (answer.first == 0) check_settings(link, answer.settings);
-}
-
-// One region's word alone ends nobody.
-void Follower::check_settings(const Link& link, const std::string& settings) {
-  const std::string differences =
-      diloco::config_differences({without_names(shared_settings(config_)), "here"},
-                                 {without_names(settings), "in " + link.region()});
-  if (differences.empty()) return;
-  other_settings_.insert(link.region());
-  const std::string what = "the configuration here is not the run's: " + differences;
-  if (other_settings_.size() >= run_.needed()) throw ConfigError(what);
-  throw inter::LinkError(inter::Errc::bad_frame, what);
+  other_regions_.check_run(options_, run_.run_id(), link.region(), answer.run_id);
+  if (answer.first == 0)
+    other_regions_.check_settings(options_, config_, link.region(), answer.settings);
 }
 
 // Once all are here that the region has.

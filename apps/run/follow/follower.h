@@ -22,6 +22,7 @@
 #include <asio/awaitable.hpp>
 
 #include "apps/run/config/config.h"
+#include "apps/run/follow/follow_options.h"
 #include "apps/run/follow/follow_report.h"
 #include "apps/run/follow/followed_regions.h"
 #include "apps/run/follow/followed_state.h"
@@ -30,21 +31,6 @@
 #include "inter/blob/spool.h"
 
 namespace causeway::run {
-
-struct FollowOptions {
-  std::filesystem::path directory;
-  std::string self;  // as certified
-  inter::Credentials credentials;
-  std::vector<FollowedRegions::Address> addresses;  // the nearest first
-  std::vector<std::string> trusted;                 // whose signatures count
-  std::size_t signatures = 1;                       // of how many of them are needed
-  diloco::Round every = 1;                          // publish every so many versions
-  std::size_t kept = 2;                             // versions that stay, the newest included
-  intra::StoredAs stored = intra::StoredAs::bf16;
-  const char* dtype() const { return stored == intra::StoredAs::bf16 ? "bfloat16" : "float32"; }
-  // Others follow this follower, and there is something new for them. Empty: nobody does.
-  std::function<void()> tell = {};
-};
 
 class Follower {
  public:
@@ -61,7 +47,6 @@ class Follower {
   void restore();
   asio::awaitable<bool> step(Link& link);
   void check_run(const Link& link, const diloco::FollowerAnswer& answer);
-  void check_settings(const Link& link, const std::string& settings);
   asio::awaitable<void> take_entries(Link& link, const diloco::FollowerAnswer& answer);
   asio::awaitable<void> confirm(const std::string& main, SignedLedger::Signatures& signatures);
   void know_members();
@@ -73,8 +58,6 @@ class Follower {
   asio::awaitable<std::size_t> count_that_say(Link& link, diloco::Snapshot snapshot,
                                               std::optional<diloco::Applied> end);
   asio::awaitable<bool> take_round(Link& link, const diloco::CommitRecord& record);
-  asio::awaitable<bool> fetch(Link& link, inter::BlobId blob);
-  asio::awaitable<bool> fetch_from(Link& link, inter::BlobId blob);
   void check_digest(const diloco::CommitRecord& record);
   void save();
   void remove_old_payloads(const std::optional<diloco::Snapshot>& offered);
@@ -83,7 +66,6 @@ class Follower {
   bool is_published_already() const;
   void check_end(const std::string& region);
   void show();
-  asio::awaitable<void> pause();
 
   std::filesystem::path state_file() const { return options_.directory / "state.safetensors"; }
 
@@ -99,16 +81,11 @@ class Follower {
   std::optional<diloco::Snapshot> snapshot_;  // the newest, as the region that is asked says
   std::optional<diloco::Applied> finished_;   // likewise
   ToldEntries told_;                          // not confirmed yet
-  std::set<std::string> other_settings_;      // regions that have others
-  std::set<std::string> liars_;               // regions that sent other bytes, in this step
-  std::string unpublished_;                   // why the newest version is not; empty: it is
-  bool computed_ = false;                     // the state is our own work, rather than a snapshot
-  bool proven_ = false;                       // a state that was our own work was the run's
+  OtherRegions other_regions_;
+  std::string unpublished_;  // why the newest version is not; empty: it is
+  bool computed_ = false;    // the state is our own work, rather than a snapshot
+  bool proven_ = false;      // a state that was our own work was the run's
   bool over_ = false;
 };
-
-// The whole of it, over disks that are full for a while.
-asio::awaitable<void> follow(asio::any_io_executor executor, const Config& config,
-                             const FollowOptions& options, FollowReport& report);
 
 }  // namespace causeway::run

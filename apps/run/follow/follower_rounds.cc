@@ -29,10 +29,6 @@ diloco::MappedBytes mapped(const fs::path& file, std::uint64_t size) {
   return {descriptor, size};
 }
 
-bool is_bad_content(const std::system_error& error) {
-  return error.code() == inter::Errc::hash_mismatch;
-}
-
 }  // namespace
 
 // ---- The state ----
@@ -74,7 +70,7 @@ asio::awaitable<void> Follower::begin(Link& link) {
   if (!agreed) co_return;
   spdlog::info("fetches the state of version {}, {} MB", snapshot.version,
                snapshot.blob.size_bytes / 1'000'000);
-  const bool here = co_await fetch(link, snapshot.blob);
+  const bool here = co_await regions_.fetch(link, snapshot.blob, spool_);
   if (!here) co_return;
   try {
     state_ = std::make_unique<FollowedState>(config_, run_.run_id(), spool_.path(snapshot.blob),
@@ -129,7 +125,7 @@ asio::awaitable<bool> Follower::take_round(Link& link, const diloco::CommitRecor
   std::vector<diloco::MappedBytes> payloads;
   std::vector<std::span<const std::byte>> bytes;
   for (const diloco::Participant& participant : record.participants) {
-    const bool here = co_await fetch(link, participant.payload);
+    const bool here = co_await regions_.fetch(link, participant.payload, spool_);
     if (!here) {
       if (snapshot_ && snapshot_->version > state_->version()) state_.reset();
       co_return false;
@@ -140,40 +136,6 @@ asio::awaitable<bool> Follower::take_round(Link& link, const diloco::CommitRecor
   state_->apply(record, bytes);
   computed_ = true;
   co_return true;
-}
-
-// From the region that is asked, or else from any.
-asio::awaitable<bool> Follower::fetch(Link& link, inter::BlobId blob) {
-  const std::string main = link.region();
-  bool here = co_await fetch_from(link, blob);
-  if (here) co_return true;
-  for (const std::string& region : regions_.names()) {
-    if (region == main) continue;
-    Link* const other = co_await regions_.link(region);
-    if (other == nullptr) continue;
-    std::string failure;
-    try {
-      here = co_await fetch_from(*other, blob);
-    } catch (const inter::LinkError& error) {
-      failure = error.reason();
-    }
-    if (!failure.empty()) regions_.drop(region, failure);
-    if (here) co_return true;
-  }
-  co_return false;
-}
-
-// False: the region does not have it, or has it damaged.
-asio::awaitable<bool> Follower::fetch_from(Link& link, inter::BlobId blob) {
-  try {
-    co_return co_await link.fetch(blob, spool_);
-  } catch (const std::system_error& error) {
-    if (!is_bad_content(error)) throw;
-    liars_.insert(link.region());
-    spdlog::error("{} sent other bytes than those of {}: another region is asked for them",
-                  link.region(), inter::to_string(blob));
-  }
-  co_return false;
 }
 
 // The record of a round names the state that it begins with.

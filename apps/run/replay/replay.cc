@@ -185,7 +185,8 @@ class Replayer {
         !replay_.right)
       return;
     const intra::OuterState& state = otherwise_ ? *otherwise_ : state_;
-    write_replayed_model(options_.model, source_.config(), layout_, state);
+    write_replayed_model(options_.model, source_.config(), layout_, state.anchor,
+                         {state.run_id, state.version});
     say("the model of " + version_text(state.version) + (otherwise_ ? ", as changed," : "") +
         " is in " + options_.model.string());
   }
@@ -253,17 +254,17 @@ bool is_native_model(const Config& config, const diloco::Layout& layout) {
 }
 
 void write_replayed_model(const std::filesystem::path& directory, const Config& config,
-                          const diloco::Layout& layout, const intra::OuterState& state,
-                          intra::StoredAs stored) {
-  const std::map<std::string, std::string> metadata{{"run", state.run_id},
-                                                    {"round", std::to_string(state.version)}};
+                          const diloco::Layout& layout, std::span<const float> params,
+                          const NamedVersion& named, intra::StoredAs stored) {
+  const std::map<std::string, std::string> metadata{{"run", named.run_id},
+                                                    {"round", std::to_string(named.version)}};
   if (is_native_model(config, layout))
-    return intra::save_model(directory, config.model, layout, state.anchor, metadata, config.origin,
+    return intra::save_model(directory, config.model, layout, params, metadata, config.origin,
                              stored);
   std::vector<intra::TensorView> tensors;
   for (const diloco::PlacedTensor& tensor : layout.tensors()) {
-    tensors.push_back({tensor.spec.name, tensor.spec.shape,
-                       std::span(state.anchor).subspan(tensor.offset, tensor.spec.count())});
+    tensors.push_back(
+        {tensor.spec.name, tensor.spec.shape, params.subspan(tensor.offset, tensor.spec.count())});
   }
   std::filesystem::create_directories(directory);
   intra::write_safetensors(directory / "model.safetensors", tensors, metadata, {}, stored);

@@ -58,10 +58,16 @@ bool is_native_model(const Config& config, const diloco::Layout& layout);
 
 // What is done with a state that a replay computed, as with the model of a run that is over.
 
-// A directory as checkpoints/final. A model that is not one of ours (of a training program that
-// uses the worker API) is written as model.safetensors alone, under the tensors' own names.
+struct NamedVersion {
+  std::string run_id;
+  diloco::Round version = 0;
+};
+// A directory as checkpoints/final, of `params` as `layout` places them. A model that is not one of
+// ours (of a training program that uses the worker API) is written as model.safetensors alone,
+// under the tensors' own names.
 void write_replayed_model(const std::filesystem::path& directory, const Config& config,
-                          const diloco::Layout& layout, const intra::OuterState& state,
+                          const diloco::Layout& layout, std::span<const float> params,
+                          const NamedVersion& named,
                           intra::StoredAs stored = intra::StoredAs::fp32);
 
 // The validation loss of both, in words. Throws as intra::Dataset does if the data is not here, and

@@ -16,6 +16,7 @@
 #include <asio/io_context.hpp>
 #include <asio/use_future.hpp>
 
+#include "diloco/files/file_io.h"
 #include "diloco/follow/follower_link.h"
 #include "diloco/ledger/ledger.h"
 #include "inter/door/tls_door.h"
@@ -51,12 +52,40 @@ class FollowerServerTest : public ::testing::Test {
                                           .directory = directory_.path(),
                                           .credentials = pki_.credentials("a"),
                                           .settings = "train.k = 4\n",
-                                          .bytes_per_s = bytes_per_s});
+                                          .bytes_per_s = bytes_per_s,
+                                          .weights = {copy_with("image of "), patch_of_both}});
     door_.emplace(io_.get_executor(),
                   inter::TlsDoorOptions{.owner = "a", .credentials = pki_.credentials("a")},
                   [this](inter::TlsDoor::Guest guest) { server_->admit(std::move(guest)); });
     door_->listen({asio::ip::address_v4::loopback(), 0});
     door_->start();
+  }
+  // Stand-ins: what an image and a patch hold is no matter here.
+  static std::function<void(const std::filesystem::path&, const std::filesystem::path&)> copy_with(
+      const std::string& words) {
+    return [words](const std::filesystem::path& from, const std::filesystem::path& to) {
+      replace_file(to, words + read_file(from).value(), Durability::visible);
+    };
+  }
+  static void patch_of_both(const std::filesystem::path& from, const std::filesystem::path& to,
+                            const std::filesystem::path& patch) {
+    replace_file(patch, read_file(from).value() + " -> " + read_file(to).value(),
+                 Durability::visible);
+  }
+  void add_snapshot(Round version, const std::string& content) {
+    const Snapshot snapshot{version,
+                            {static_cast<std::uint8_t>(version)},
+                            spool_.put(std::as_bytes(std::span(content)))};
+    ledger_.save(snapshot);
+  }
+  FollowerAnswer ask_weights(FollowerLink& link, std::optional<inter::BlobId> held = {},
+                             Round at_least = 0) {
+    return run(link.ask({.first = at_least, .weights = true, .held = held}));
+  }
+  std::string fetched(FollowerLink& link, const inter::BlobId& blob) {
+    if (!run(link.fetch(blob, received_))) return "not there";
+    const auto bytes = received_.read(blob, 0, blob.size_bytes);
+    return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
   }
   void add_entry() {
     const LogEntry entry{.term = ++term_, .body = {}};
@@ -175,6 +204,98 @@ TEST_F(FollowerServerTest, WrongBytesAreFoundByTheFollower) {
     EXPECT_EQ(error.code(), inter::Errc::hash_mismatch);
   }
   EXPECT_FALSE(received_.has(payload_));
+}
+
+TEST_F(FollowerServerTest, WhoWantsWeightsIsToldOfThemUnderASignature) {
+  const auto link = open();
+  EXPECT_TRUE(ask_weights(*link).weights.empty()) << "there is no snapshot";
+  add_snapshot(4, "four");
+  const FollowerAnswer answer = ask_weights(*link);
+  EXPECT_EQ(answer.run_id, "run-1");
+  EXPECT_EQ(answer.settings, "train.k = 4\n");
+  EXPECT_TRUE(answer.entries.empty());
+  ASSERT_EQ(answer.weights.size(), 1U);
+  const SignedWeights& four = answer.weights[0];
+  EXPECT_EQ(four.version, 4U);
+  EXPECT_EQ(four.state, Digest{4});
+  EXPECT_EQ(answer.patch, std::nullopt);
+  const inter::VerifyingKey key(answer.certificate, "a", context("reader"));
+  EXPECT_TRUE(key.verify(signed_content("run-1", four), four.signature));
+  EXPECT_FALSE(key.verify(signed_content("run-2", four), four.signature));
+  EXPECT_EQ(fetched(*link, four.image), "image of four");
+}
+
+TEST_F(FollowerServerTest, APatchLeadsFromTheImageThatIsHeld) {
+  const auto link = open();
+  add_snapshot(4, "four");
+  const inter::BlobId four = ask_weights(*link).weights.back().image;
+  add_snapshot(6, "six");
+  const FollowerAnswer answer = ask_weights(*link, four);
+  ASSERT_EQ(answer.weights.size(), 2U);
+  EXPECT_EQ(answer.weights.back().version, 6U);
+  EXPECT_EQ(answer.settings, "") << "it was told";
+  ASSERT_TRUE(answer.patch);
+  EXPECT_EQ(fetched(*link, *answer.patch), "image of four -> image of six");
+  EXPECT_EQ(ask_weights(*link, four).patch, answer.patch) << "it is made once";
+  EXPECT_EQ(ask_weights(*link, payload_).patch, std::nullopt) << "what was never here";
+}
+
+TEST_F(FollowerServerTest, WhoWaitsForWeightsIsToldOfTheVersionThatIsDue) {
+  const auto link = open();
+  add_snapshot(4, "four");
+  const inter::BlobId four = ask_weights(*link).weights.back().image;
+  auto answer = asio::co_spawn(
+      io_, link->ask({.first = 6, .wait = true, .weights = true, .held = four}), asio::use_future);
+  for (const Round version : {5, 6}) {
+    io_.restart();
+    io_.poll();
+    EXPECT_NE(answer.wait_for(std::chrono::seconds(0)), std::future_status::ready);
+    add_snapshot(version, std::to_string(version));
+    server_->tell();
+  }
+  while (answer.wait_for(std::chrono::seconds(0)) != std::future_status::ready) io_.run_one();
+  EXPECT_EQ(answer.get().weights.back().version, 6U);
+}
+
+TEST_F(FollowerServerTest, ARunThatWentBackSaysNothingOfWhatIsVoid) {
+  const auto link = open();
+  for (const Round version : {4, 5, 6}) {
+    add_snapshot(version, std::to_string(version));
+    ask_weights(*link);
+  }
+  const inter::BlobId six = ask_weights(*link).weights.back().image;
+  add_snapshot(5, "another five");
+  const FollowerAnswer answer =
+      run(link->ask({.first = 7, .wait = true, .weights = true, .held = six}));
+  ASSERT_EQ(answer.weights.size(), 2U);
+  EXPECT_EQ(answer.weights[0].version, 4U);
+  EXPECT_EQ(answer.weights[1].version, 5U);
+  EXPECT_TRUE(answer.patch);
+}
+
+// Each is as large as the model.
+TEST_F(FollowerServerTest, FewImagesAreKeptTheOneThatIsHeldAmongThem) {
+  const auto link = open();
+  add_snapshot(1, "first");
+  const inter::BlobId held = ask_weights(*link).weights.back().image;
+  for (Round version = 2; version < 50; ++version) {
+    add_snapshot(version, "version " + std::to_string(version));
+    EXPECT_TRUE(ask_weights(*link, held).patch) << version;
+  }
+  std::size_t files = 0;
+  for (const auto& entry : std::filesystem::directory_iterator(directory_.path() / "weights"))
+    files += entry.is_regular_file() ? 1 : 0;
+  EXPECT_LE(files, 12U);
+  EXPECT_EQ(ask_weights(*link, held).weights.size(), 32U);
+}
+
+TEST_F(FollowerServerTest, ASnapshotThatIsGoneKeepsNobodyFromTheRest) {
+  add_snapshot(4, "four");
+  const auto link = open();
+  ask_weights(*link);
+  ledger_.save(Snapshot{5, {}, {.hash = {9}, .size_bytes = 9}});
+  EXPECT_EQ(ask_weights(*link).weights.back().version, 4U);
+  EXPECT_EQ(ask(*link, 0).entries.size(), 1U);
 }
 
 TEST_F(FollowerServerTest, TakesNoOtherFrameThanAQuestionAndAFetch) {

@@ -1,0 +1,109 @@
+#include "apps/run/follow/follow_options.h"
+
+#include <memory>
+#include <optional>
+#include <sstream>
+#include <system_error>
+
+#include <spdlog/spdlog.h>
+#include <asio/steady_timer.hpp>
+#include <asio/this_coro.hpp>
+#include <asio/use_awaitable.hpp>
+
+#include "apps/run/follow/follower.h"
+#include "apps/run/follow/weights_follower.h"
+#include "diloco/coordinator/greeting.h"
+#include "diloco/files/error.h"
+#include "inter/base/error.h"
+#include "inter/base/text.h"
+
+namespace causeway::run {
+namespace {
+
+constexpr std::chrono::seconds kLookForRoom{3};  // on a full disk
+
+// A follower reads, whoever takes part.
+std::string without_names(const std::string& settings) {
+  std::istringstream lines(settings);
+  std::string kept;
+  for (std::string line; std::getline(lines, line);)
+    if (!line.starts_with("regions.name = ")) kept += line + "\n";
+  return kept;
+}
+
+}  // namespace
+
+void OtherRegions::check_settings(const FollowOptions& options, const Config& config,
+                                  const std::string& region, const std::string& settings) {
+  const std::string differences = diloco::config_differences(
+      {without_names(shared_settings(config)), "here"}, {without_names(settings), "in " + region});
+  if (differences.empty()) return;
+  of_other_settings_.insert(region);
+  const std::string what = "the configuration here is not the run's: " + differences;
+  if (of_other_settings_.size() >= options.signatures) throw ConfigError(what);
+  throw inter::LinkError(inter::Errc::bad_frame, what);
+}
+
+void OtherRegions::check_run(const FollowOptions& options, const std::string& ours,
+                             const std::string& region, const std::string& theirs) {
+  if (ours.empty() || ours == theirs) return;
+  of_another_run_.insert(region);
+  const std::string what = options.directory.string() + " follows run " + ours + ", but " + region +
+                           " is in run " + inter::printable_line(theirs) +
+                           ": give each run that you follow a --directory of its own";
+  if (of_another_run_.size() >= options.signatures)
+    throw std::system_error(make_error_code(diloco::Errc::lineage), what);
+  throw inter::LinkError(inter::Errc::bad_frame, what);
+}
+
+bool is_over(const FollowOptions& options, FollowReport& report) {
+  const nlohmann::ordered_json published = report.look().published;
+  if (published.is_null() || !published.value("final", false) ||
+      published.value("dtype", "") != options.dtype())
+    return false;
+  spdlog::info("run {} is over, and its last version is there", published.value("run", ""));
+  report.change([](FollowFigures& figures) { figures.over = true; });
+  return true;
+}
+
+asio::awaitable<void> pause_following(std::chrono::milliseconds length) {
+  asio::steady_timer timer(co_await asio::this_coro::executor, length);
+  co_await timer.async_wait(asio::use_awaitable);
+}
+
+namespace {
+
+template <typename Kind>
+asio::awaitable<void> follow_once(asio::any_io_executor executor, const Config& config,
+                                  const FollowOptions& options, FollowReport& report, bool& begun) {
+  Kind follower(executor, config, options, report);
+  begun = true;
+  co_await follower.run();
+}
+
+}  // namespace
+
+// What it knew may be ahead of what is on disk when that is full, so it begins anew.
+asio::awaitable<void> follow(asio::any_io_executor executor, const Config& config,
+                             const FollowOptions& options, FollowReport& report) {
+  bool begun = false;
+  for (;;) {
+    std::string full;
+    try {
+      if (options.weights_alone) {
+        co_await follow_once<WeightsFollower>(executor, config, options, report, begun);
+      } else {
+        co_await follow_once<Follower>(executor, config, options, report, begun);
+      }
+      co_return;
+    } catch (const std::system_error& error) {
+      if (!begun || !diloco::is_storage_failure(error)) throw;
+      full = std::string("the disk takes nothing: ") + error.what() + "; it goes on when it does";
+    }
+    spdlog::error("{}", full);
+    report.change([&](FollowFigures& figures) { figures.trouble = full; });
+    co_await pause_following(kLookForRoom);
+  }
+}
+
+}  // namespace causeway::run

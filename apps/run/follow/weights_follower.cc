@@ -1,0 +1,252 @@
+#include "apps/run/follow/weights_follower.h"
+
+#include <chrono>
+#include <limits>
+#include <system_error>
+#include <utility>
+
+#include <spdlog/spdlog.h>
+
+#include "apps/run/follow/weights_image.h"
+#include "apps/run/follow/weights_patch.h"
+#include "diloco/files/error.h"
+#include "diloco/files/file_io.h"
+#include "inter/base/error.h"
+#include "inter/base/text.h"
+#include "inter/blob/spool_files.h"
+
+namespace causeway::run {
+namespace {
+
+namespace fs = std::filesystem;
+using diloco::SignedWeights;
+
+constexpr std::chrono::milliseconds kNothingToDo{300};  // regions differ by less than a round
+
+std::string hex(const std::string& bytes) {
+  return inter::hex({reinterpret_cast<const std::uint8_t*>(bytes.data()), bytes.size()});
+}
+
+// What is kept of an image in current.json: the name that a spool gives it.
+std::string name_of(const inter::BlobId& image) {
+  return inter::blob_path("", image).filename().string();
+}
+
+}  // namespace
+
+WeightsFollower::WeightsFollower(asio::any_io_executor executor, const Config& config,
+                                 FollowOptions options, FollowReport& report)
+    : config_(config),
+      options_(std::move(options)),
+      report_(report),
+      regions_(executor, options_.self, options_.credentials, options_.addresses),
+      spool_(options_.directory / "spool", std::numeric_limits<std::uint64_t>::max()),
+      versions_(options_.directory, options_.kept) {
+  if (auto published = versions_.current(); !published.is_null())
+    report_.publish(std::move(published));
+}
+
+asio::awaitable<void> WeightsFollower::run() {
+  restore();
+  if (is_over(options_, report_)) co_return;
+  while (!over_) {
+    show();
+    Link& link = *co_await regions_.nearest();
+    const std::string region = link.region();
+    bool got_on = false;
+    std::string trouble;
+    try {
+      got_on = co_await step(link);
+    } catch (const inter::LinkError& error) {
+      trouble = error.reason();
+      regions_.drop(region, trouble);
+    }
+    regions_.drop_liars();
+    report_.change([&](FollowFigures& figures) { figures.trouble = trouble; });
+    if (!got_on && !over_) co_await pause_following(kNothingToDo);
+  }
+  show();
+}
+
+// The version that is published, if its image is still here.
+void WeightsFollower::restore() {
+  const nlohmann::ordered_json published = report_.look().published;
+  if (published.is_null()) return;
+  run_id_ = published.value("run", "");
+  const auto image = inter::named_blob(published.value("image", ""));
+  const auto state = diloco::from_hex(published.value("digest", ""));
+  if (!image || !state || !spool_.has(*image)) return;
+  held_ = {.version = published.value("version", diloco::Round{0}),
+           .state = *state,
+           .image = *image,
+           .signature = {}};
+  spdlog::info("goes on from version {}", held_->version);
+}
+
+diloco::FollowerQuestion WeightsFollower::question(bool wait) const {
+  diloco::FollowerQuestion question{.first = 0, .wait = wait, .weights = true};
+  if (held_) {
+    question.first = held_->version + options_.every;
+    question.held = held_->image;
+  }
+  return question;
+}
+
+// False: there was nothing that could be done.
+asio::awaitable<bool> WeightsFollower::step(Link& link) {
+  const diloco::FollowerAnswer answer = co_await link.ask(question(true));
+  if (answer.run_id.empty()) co_return false;
+  check(link, answer);
+  const WeightsVotes votes = co_await hear(link, answer);
+  const auto agreed = votes.newest(held_);
+  if (!agreed) co_return false;
+  const auto end = votes.end();
+  const bool final = end && *end == diloco::Applied{agreed->weights.version, agreed->weights.state};
+  if (held_ && held_->same_weights(agreed->weights)) {
+    if (final) finish();
+    co_return false;
+  }
+  const bool due = !held_ || final || agreed->weights.version >= question(false).first ||
+                   agreed->weights.version <= held_->version;
+  if (!due) co_return false;
+  const bool patched = answer.weights.back().same_weights(agreed->weights);
+  const bool here = co_await bring(link, agreed->weights, patched ? answer.patch : std::nullopt);
+  if (!here) co_return false;
+  run_id_ = answer.run_id;
+  publish(*agreed, final);
+  over_ = final;
+  co_return true;
+}
+
+void WeightsFollower::check(const Link& link, const diloco::FollowerAnswer& answer) {
+  other_regions_.check_run(options_, run_id_, link.region(), answer.run_id);
+  if (!answer.entries.empty())
+    throw inter::LinkError(inter::Errc::bad_frame,
+                           "its program is older and offers no weights: update it, or follow with "
+                           "--by payloads");
+  if (!answer.settings.empty())
+    other_regions_.check_settings(options_, config_, link.region(), answer.settings);
+  for (const SignedWeights& one : answer.weights) told_ = std::max(told_, one.version);
+}
+
+// The region that is asked, and others, until enough agree.
+asio::awaitable<WeightsVotes> WeightsFollower::hear(Link& link,
+                                                    const diloco::FollowerAnswer& answer) {
+  WeightsVotes votes(options_.trusted, options_.signatures);
+  votes.add(link.region(), answer, regions_.context());
+  for (const std::string& region : votes.trusted()) {
+    const auto agreed = votes.newest(held_);
+    const bool enough = agreed && !(held_ && held_->same_weights(agreed->weights));
+    if (enough && (!answer.finished || votes.end())) break;
+    if (region == link.region()) continue;
+    Link* const other = co_await regions_.link(region);
+    if (other == nullptr) continue;
+    std::string failure;
+    try {
+      const diloco::FollowerAnswer theirs = co_await other->ask(question(false));
+      if (theirs.run_id == answer.run_id) votes.add(region, theirs, regions_.context());
+    } catch (const inter::LinkError& error) {
+      failure = error.reason();
+    }
+    if (!failure.empty()) regions_.drop(region, failure);
+  }
+  co_return votes;
+}
+
+// ---- An image ----
+
+// Into the spool. False: nobody has it any more.
+asio::awaitable<bool> WeightsFollower::bring(Link& link, const SignedWeights& wanted,
+                                             const std::optional<inter::BlobId>& patch) {
+  if (spool_.has(wanted.image)) co_return true;
+  if (patch && held_ && patch->size_bytes < wanted.image.size_bytes) {
+    const bool here = co_await bring_patch(link, wanted, *patch);
+    if (here) co_return true;
+  }
+  spdlog::info("fetches the weights of version {}, {} kB", wanted.version,
+               wanted.image.size_bytes / 1000);
+  co_return co_await regions_.fetch(link, wanted.image, spool_);
+}
+
+// False: without it, then.
+asio::awaitable<bool> WeightsFollower::bring_patch(Link& link, const SignedWeights& wanted,
+                                                   inter::BlobId patch) {
+  const bool here = co_await link.fetch(patch, spool_);
+  if (!here) co_return false;
+  const auto draft = spool_.draft(wanted.image.size_bytes);
+  std::string wrong;
+  try {
+    apply_weights_patch(spool_.path(held_->image), spool_.path(patch), draft->path());
+    if (fs::file_size(draft->path()) != wanted.image.size_bytes ||
+        inter::hash_file(draft->path(), wanted.image.size_bytes) != wanted.image.hash)
+      wrong = "makes other weights than most regions have signed";
+  } catch (const std::system_error& error) {
+    if (error.code() != make_error_code(diloco::Errc::malformed)) throw;
+    wrong = error.what();
+  }
+  spool_.remove(patch);
+  if (!wrong.empty()) {
+    refuse_patch(wrong);
+    co_return false;
+  }
+  spool_.finish(*draft, wanted.image);
+  spdlog::info("fetched a patch to version {}, {} kB instead of {} kB", wanted.version,
+               patch.size_bytes / 1000, wanted.image.size_bytes / 1000);
+  co_return true;
+}
+
+// It is the patch that is wrong, or what it was applied to.
+void WeightsFollower::refuse_patch(const std::string& why) {
+  const inter::BlobId ours = held_->image;
+  const auto damage = inter::damage_of(spool_.path(ours), ours);
+  if (!damage) throw inter::LinkError(inter::Errc::bad_frame, "its patch " + why);
+  spdlog::warn("the weights of version {} were damaged here: {}; whole ones are fetched",
+               held_->version, *damage);
+  spool_.remove_damaged(ours, *damage);
+  held_.reset();
+}
+
+// ---- What servers load ----
+
+void WeightsFollower::publish(const WeightsVotes::Agreed& agreed, bool final) {
+  const SignedWeights& weights = agreed.weights;
+  nlohmann::ordered_json facts{{"run", run_id_},
+                               {"version", weights.version},
+                               {"digest", diloco::to_hex(weights.state)},
+                               {"final", final},
+                               {"dtype", options_.dtype()},
+                               {"image", name_of(weights.image)},
+                               {"signatures", nlohmann::ordered_json::object()}};
+  for (const auto& [region, signature] : agreed.signatures)
+    facts["signatures"][region] = hex(signature);
+  const auto write = [&](const fs::path& directory) {
+    WeightsImage(spool_.path(weights.image)).write_model(directory, config_, run_id_);
+  };
+  report_.publish(versions_.publish(weights.version, weights.state, write, std::move(facts)));
+  held_ = weights;
+  for (const inter::BlobId& blob : spool_.complete())
+    if (blob != weights.image) spool_.remove(blob);
+  spool_.release_spares();
+  spdlog::info("version {} of run {} is in {}", weights.version, run_id_,
+               (options_.directory / "current").string());
+}
+
+void WeightsFollower::finish() {
+  nlohmann::ordered_json there = report_.look().published;
+  there["final"] = true;
+  versions_.amend(there);
+  report_.publish(std::move(there));
+  over_ = true;
+}
+
+void WeightsFollower::show() {
+  report_.change([&](FollowFigures& figures) {
+    figures.rounds = told_;
+    figures.version = held_ ? held_->version : 0;
+    figures.connected = regions_.connected();
+    figures.received_bytes = regions_.received_bytes();
+    figures.over = over_;
+  });
+}
+
+}  // namespace causeway::run

@@ -1,0 +1,99 @@
+// Follows a run's weights alone, rounded to bf16: takes in an image (weights_image.h) that most
+// regions have signed for one version, by way of a patch if there is one, and publishes it. It
+// needs a quarter of the memory and few of the bytes that computing each round takes, and sees
+// those versions only of which the regions make snapshots.
+//
+//   DIR/spool/              the image of the version that is published, under its hash
+//   DIR/versions/, current  what servers load (published_versions.h)
+//
+// Whatever ends it, at whatever instant, the next start goes on from there.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include <asio/any_io_executor.hpp>
+#include <asio/awaitable.hpp>
+#include <nlohmann/json.hpp>
+
+#include "apps/run/follow/follow_options.h"
+#include "apps/run/follow/published_versions.h"
+#include "inter/blob/spool.h"
+
+namespace causeway::run {
+
+// What regions said in one step, under their signatures.
+class WeightsVotes {
+ public:
+  // `trusted`: whose signatures count; `needed`: of how many.
+  WeightsVotes(std::vector<std::string> trusted, std::size_t needed)
+      : trusted_(std::move(trusted)), needed_(needed) {}
+
+  // Throws inter::LinkError if a signature is not the region's.
+  void add(const std::string& region, const diloco::FollowerAnswer& answer,
+           const inter::TlsContext& context);
+
+  struct Agreed {
+    diloco::SignedWeights weights;
+    std::map<std::string, std::string> signatures;  // by region
+  };
+  // The newest version whose image enough have signed. None behind `ours`, unless as many say that
+  // the run went back behind it.
+  std::optional<Agreed> newest(const std::optional<diloco::SignedWeights>& ours) const;
+  // Where enough say that the run ended.
+  std::optional<diloco::Applied> end() const;
+
+  const std::vector<std::string>& trusted() const { return trusted_; }
+  std::size_t needed() const { return needed_; }
+  std::size_t heard() const { return said_.size(); }
+
+ private:
+  std::vector<std::string> trusted_;
+  std::size_t needed_;
+  std::map<std::string, std::vector<diloco::SignedWeights>> said_;
+  std::map<std::string, diloco::Applied> ends_;
+};
+
+class WeightsFollower {
+ public:
+  // `config` and `report` outlive it. Throws std::system_error naming what cannot be used.
+  WeightsFollower(asio::any_io_executor executor, const Config& config, FollowOptions options,
+                  FollowReport& report);
+
+  // Until the run is over and its last version is published. Throws what cannot be waited out.
+  asio::awaitable<void> run();
+
+ private:
+  using Link = diloco::FollowerLink;
+
+  void restore();
+  asio::awaitable<bool> step(Link& link);
+  diloco::FollowerQuestion question(bool wait) const;
+  void check(const Link& link, const diloco::FollowerAnswer& answer);
+  asio::awaitable<WeightsVotes> hear(Link& link, const diloco::FollowerAnswer& answer);
+  asio::awaitable<bool> bring(Link& link, const diloco::SignedWeights& wanted,
+                              const std::optional<inter::BlobId>& patch);
+  asio::awaitable<bool> bring_patch(Link& link, const diloco::SignedWeights& wanted,
+                                    inter::BlobId patch);
+  void refuse_patch(const std::string& why);
+  void publish(const WeightsVotes::Agreed& agreed, bool final);
+  void finish();
+  void show();
+
+  const Config& config_;
+  FollowOptions options_;
+  FollowReport& report_;
+  FollowedRegions regions_;
+  inter::Spool spool_;
+  PublishedVersions versions_;
+  OtherRegions other_regions_;
+  std::string run_id_;                         // empty: not known yet
+  std::optional<diloco::SignedWeights> held_;  // published, and its image is in the spool
+  diloco::Round told_ = 0;                     // the newest version that was spoken of
+  bool over_ = false;
+};
+
+}  // namespace causeway::run

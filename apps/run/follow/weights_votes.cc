@@ -1,0 +1,64 @@
+#include <algorithm>
+
+#include "apps/run/follow/weights_follower.h"
+#include "inter/base/error.h"
+#include "inter/tls/signature.h"
+
+namespace causeway::run {
+
+using diloco::SignedWeights;
+
+void WeightsVotes::add(const std::string& region, const diloco::FollowerAnswer& answer,
+                       const inter::TlsContext& context) {
+  if (std::ranges::find(trusted_, region) == trusted_.end()) return;
+  std::vector<SignedWeights>& said = said_[region];
+  said.clear();
+  if (!answer.weights.empty()) {
+    const inter::VerifyingKey key(answer.certificate, region, context);
+    for (const SignedWeights& one : answer.weights) {
+      if (!key.verify(signed_content(answer.run_id, one), one.signature))
+        throw inter::LinkError(inter::Errc::bad_frame, "what it says of the weights of version " +
+                                                           std::to_string(one.version) +
+                                                           " is not signed by it");
+      said.push_back(one);
+    }
+  }
+  if (answer.finished) ends_[region] = *answer.finished;
+}
+
+std::optional<WeightsVotes::Agreed> WeightsVotes::newest(
+    const std::optional<SignedWeights>& ours) const {
+  std::optional<Agreed> best;
+  std::size_t behind = 0;
+  for (const auto& [speaker, said] : said_) {
+    const auto is_ours = [&](const SignedWeights& one) { return one.same_weights(*ours); };
+    if (ours && !said.empty() && said.back().version <= ours->version &&
+        std::ranges::none_of(said, is_ours))
+      ++behind;
+    for (const SignedWeights& candidate : said) {
+      if (best && candidate.version <= best->weights.version) continue;
+      Agreed agreed{.weights = candidate, .signatures = {}};
+      for (const auto& [region, theirs] : said_) {
+        const auto found = std::ranges::find_if(
+            theirs, [&](const SignedWeights& one) { return one.same_weights(candidate); });
+        if (found != theirs.end()) agreed.signatures[region] = found->signature;
+      }
+      if (agreed.signatures.size() >= needed_) best = std::move(agreed);
+    }
+  }
+  const bool older =
+      best && ours && best->weights.version <= ours->version && !best->weights.same_weights(*ours);
+  if (older && behind < needed_) return std::nullopt;
+  return best;
+}
+
+std::optional<diloco::Applied> WeightsVotes::end() const {
+  for (const auto& [region, end] : ends_) {
+    const auto same =
+        std::ranges::count_if(ends_, [&](const auto& one) { return one.second == end; });
+    if (static_cast<std::size_t>(same) >= needed_) return end;
+  }
+  return std::nullopt;
+}
+
+}  // namespace causeway::run

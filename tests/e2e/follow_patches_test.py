@@ -1,0 +1,132 @@
+"""`causeway follow --by patches`: the weights alone, exact, in few bytes."""
+import os
+import signal
+import unittest
+
+from followed_run import FollowedRun
+from harness import DENSE, REGIONS, free_port, read_json, wait_until
+
+
+def flip(path):
+    with open(path, "r+b") as file:
+        file.seek(path.stat().st_size // 2)
+        byte = file.read(1)
+        file.seek(-1, os.SEEK_CUR)
+        file.write(bytes([byte[0] ^ 1]))
+
+
+class FollowPatches(FollowedRun):
+    def follow_by_patches(self, config, *flags):
+        return self.follow(config, "--by", "patches", *flags)
+
+    def another(self, config, *flags):
+        """A second follower, whose directory is `whole`."""
+        if not (self.directory / "certificates" / "other.key").exists():
+            self.run_causeway("certs", "--directory", "certificates", "add-follower", "other")
+        return self.start("follow", config, "--as", "other", "--directory", self.directory / "whole", *flags)
+
+    def test_they_end_with_the_model_that_payloads_give(self):
+        config = self.begin(steps=200, **DENSE)
+        by_payloads = self.another(config, "--by", "payloads")
+        by_patches = self.follow(config)  # which three payloads of a byte for each parameter make the fewer bytes
+        self.finish_all(self.coordinators + self.workers)
+        self.finish(by_payloads)
+        log = self.finish(by_patches)
+        self.assertIn("by patches", log)
+        self.assertIn("fetched a patch to version", log)
+        ours, theirs = self.published(), read_json(self.directory / "whole" / "current.json")
+        for key in ("run", "version", "digest", "final", "dtype", "model_sha256"):
+            self.assertEqual(ours[key], theirs[key], key)
+        self.assertTrue(ours["final"])
+        self.assertEqual(ours["version"], self.version(REGIONS[0]))
+        self.assertGreaterEqual(len(ours["signatures"]), 2)
+        self.assertIn("its last version is there", self.finish(self.follow(config)))  # no region runs any more
+        self.run_causeway("eval", self.served / "current", "--config", config)
+
+    def test_one_that_is_killed_again_and_again_goes_on(self):
+        config = self.begin()
+        version = 0
+        for _ in range(6):
+            follower = self.follow_by_patches(config, "--every", "2")
+            version = self.wait_for_version(version + 2, follower)["version"]
+            self.assertTrue(self.model())
+            follower.kill()
+            follower.wait()
+        self.assertIn("goes on from version", follower.log.read_text())
+        self.stop_run()
+
+    def test_a_program_that_keeps_its_own_kind_of_weights_is_changed_over(self):
+        config = self.begin()
+        for way in ("payloads", "patches", "payloads"):
+            before = (self.published() or {"version": 0})["version"]
+            follower = self.follow(config, "--by", way)
+            self.wait_for_version(before + 2, follower)
+            follower.kill()
+            follower.wait()
+        self.stop_run()
+
+    def test_what_a_disk_damaged_here_is_fetched_whole(self):
+        config = self.begin()
+        self.stand_still(3)
+        follower = self.follow_by_patches(config)
+        held = self.wait_for_version(1, follower)
+        flip(self.served / "spool" / held["image"])
+        for worker in self.workers:
+            worker.send_signal(signal.SIGCONT)
+        self.wait_for_version(held["version"] + 3, follower)
+        self.assertIn("were damaged here", follower.log.read_text())
+        follower.kill()
+        self.stop_run()
+
+    def test_a_region_that_sends_wrong_weights_is_found_and_another_one_asked(self):
+        config = self.begin()
+        self.stand_still(5)
+        first = self.follow_by_patches(config, "--region", REGIONS[0])
+        right = self.wait_for_version(1, first)
+        first.kill()
+        for image in (self.region_directory(REGIONS[0]) / "weights").iterdir():
+            flip(image)
+        follower = self.another(config, "--by", "patches", "--region", REGIONS[0])
+        there = self.directory / "whole" / "current.json"
+        wait_until(there.exists, "a version", follower)
+        self.assertIn(f"{REGIONS[0]} sent other bytes than those of", follower.log.read_text())
+        self.assertEqual(read_json(there)["model_sha256"], right["model_sha256"])
+        follower.kill()
+        for worker in self.workers:
+            worker.kill()
+        self.stop_run()
+
+    def test_a_region_whose_snapshot_is_damaged_convinces_nobody(self):
+        config = self.begin()
+        self.stand_still(5)
+        for blob in (self.region_directory(REGIONS[0]) / "spool").glob("*-*[0-9]"):
+            flip(blob)
+        follower = self.follow_by_patches(config, "--region", REGIONS[0])
+        version = self.wait_for_version(1, follower)
+        self.assertNotIn(REGIONS[0], version["signatures"])
+        follower.kill()
+        for worker in self.workers:
+            worker.kill()
+        self.stop_run()
+
+    def test_followers_share_the_patches_of_one_that_serves(self):
+        config = self.begin(steps=200)
+        port = free_port()
+        serving = self.follow(config, "--serve", f"127.0.0.1:{port}")
+        self.wait_for_version(1, serving)
+        behind = self.another(config, "--by", "patches", "--from", f"reader=127.0.0.1:{port}")
+        self.finish_all(self.coordinators + self.workers)
+        self.finish(serving)
+        log = self.finish(behind)
+        self.assertIn("follows by way of reader.follower", log)
+        self.assertEqual(read_json(self.directory / "whole" / "current.json")["model_sha256"], self.published()["model_sha256"])
+
+    def test_what_needs_the_whole_state_is_refused(self):
+        config = self.config(addresses=self.addresses)
+        follow = ("follow", config, "--as", "reader", "--directory", self.served, "--by", "patches")
+        self.assertIn("--dtype float32", self.run_causeway(*follow, "--dtype", "float32", code=2))
+        self.assertIn("--serve", self.run_causeway(*follow, "--serve", "127.0.0.1:0", code=2))
+
+
+if __name__ == "__main__":
+    unittest.main()
