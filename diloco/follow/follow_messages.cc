@@ -120,11 +120,7 @@ FollowerAnswer parse_answer(const std::string& bytes) {
   if (message.weights_size() > kWeightsMax) throw_malformed("an answer with too many weights");
   FollowerAnswer answer{.run_id = message.run_id(),
                         .first = message.first(),
-                        .entries = {},
                         .known = message.known(),
-                        .heads = {},
-                        .snapshot = {},
-                        .finished = {},
                         .settings = message.settings(),
                         .certificate = message.certificate()};
   for (const std::string& entry : message.entries())

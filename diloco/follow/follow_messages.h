@@ -49,14 +49,14 @@ struct SignedWeights {
 std::string signed_content(const std::string& run_id, const SignedWeights& weights);
 
 struct FollowerAnswer {
-  std::string run_id;             // empty: there is no run yet
-  std::uint64_t first = 0;        // as asked
-  std::vector<LogEntry> entries;  // from there on; perhaps not all
-  std::uint64_t known = 0;        // entries that the other side has
-  std::vector<SignedHead> heads;
-  std::optional<Snapshot> snapshot;  // the newest
-  std::optional<Applied> finished;   // the run ended there
-  std::string settings;              // with the first entry: of all regions
+  std::string run_id;                  // empty: there is no run yet
+  std::uint64_t first = 0;             // as asked
+  std::vector<LogEntry> entries = {};  // from there on; perhaps not all
+  std::uint64_t known = 0;             // entries that the other side has
+  std::vector<SignedHead> heads = {};
+  std::optional<Snapshot> snapshot = {};  // the newest
+  std::optional<Applied> finished = {};   // the run ended there
+  std::string settings = {};              // with the first entry: of all regions
   // To a question for weights.
   std::vector<SignedWeights> weights = {};  // the newest last
   std::string certificate = {};             // PEM, of whoever signed them

@@ -303,7 +303,7 @@ class FollowerServer::Implementation {
     if (options_.signs) answer.certificate = ledger_.certificate();
     try {
       if (question.held) answer.patch = shelf_->patch_from(*question.held);
-    } catch (const std::system_error& error) {
+    } catch (const std::exception& error) {
       log(error.what());
     }
   }
@@ -323,7 +323,7 @@ class FollowerServer::Implementation {
       if (const auto snapshot = ledger_.snapshot())
         shelf_->take(ledger_.run_id(), *snapshot,
                      inter::blob_path(options_.directory / "spool", snapshot->blob));
-    } catch (const std::system_error& error) {  // a full disk, or the run let the snapshot go
+    } catch (const std::exception& error) {  // a full disk, or the run let the snapshot go
       log(error.what());
     }
   }

@@ -77,12 +77,10 @@ std::uint64_t GrowingLedger::last_told(std::uint64_t first, std::uint32_t most) 
 FollowerAnswer GrowingLedger::answer(std::uint64_t first, std::uint32_t most) const {
   FollowerAnswer answer{.run_id = run_id(),
                         .first = first,
-                        .entries = {},
                         .known = size(),
                         .heads = heads_,
                         .snapshot = snapshot(),
-                        .finished = finish(),
-                        .settings = {}};
+                        .finished = finish()};
   if (first >= size()) return answer;
   const std::uint64_t last = last_told(first, most);
   const std::string bytes =

@@ -172,7 +172,7 @@ RoundProof read_proof(const proof_fs::path& file, std::size_t leaves_max) {
   lines >> word;
   std::getline(lines >> std::ws, proof.machine);
   lines >> word >> proof.threads >> word >> momentum >> std::ws;
-  const auto root = digest_in(momentum);
+  const auto root = diloco::from_hex(momentum);
   if (format != kProofFormat || !lines || !root || proof.threads < 1)
     refuse_proof(file, "is not a proof of this version");
   proof.momentum = *root;

@@ -21,9 +21,9 @@ namespace {
 namespace fs = std::filesystem;
 using diloco::SignedWeights;
 
-constexpr std::chrono::milliseconds kNothingToDo{300};  // regions differ by less than a round
+constexpr std::chrono::milliseconds kNotAgreedYet{300};  // regions differ by less than a round
 
-std::string hex(const std::string& bytes) {
+std::string hex_of(const std::string& bytes) {
   return inter::hex({reinterpret_cast<const std::uint8_t*>(bytes.data()), bytes.size()});
 }
 
@@ -63,7 +63,7 @@ asio::awaitable<void> WeightsFollower::run() {
     }
     regions_.drop_liars();
     report_.change([&](FollowFigures& figures) { figures.trouble = trouble; });
-    if (!got_on && !over_) co_await pause_following(kNothingToDo);
+    if (!got_on && !over_) co_await pause_following(kNotAgreedYet);
   }
   show();
 }
@@ -218,7 +218,7 @@ void WeightsFollower::publish(const WeightsVotes::Agreed& agreed, bool final) {
                                {"image", name_of(weights.image)},
                                {"signatures", nlohmann::ordered_json::object()}};
   for (const auto& [region, signature] : agreed.signatures)
-    facts["signatures"][region] = hex(signature);
+    facts["signatures"][region] = hex_of(signature);
   const auto write = [&](const fs::path& directory) {
     WeightsImage(spool_.path(weights.image)).write_model(directory, config_, run_id_);
   };

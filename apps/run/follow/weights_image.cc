@@ -25,10 +25,9 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr std::size_t kHeaderBytesMax = 16'000'000;  // some 100 bytes for each tensor of a model
-constexpr std::size_t kPieceElements = 1 << 20;
+constexpr std::size_t kLengthBytes = 8;
 
-[[noreturn]] void refuse(const fs::path& file, const std::string& why) {
+[[noreturn]] void refuse_image(const fs::path& file, const std::string& why) {
   throw std::system_error(make_error_code(diloco::Errc::malformed),
                           file.string() + " is no image of weights: " + why);
 }
@@ -47,7 +46,7 @@ std::string header_of(const fs::path& file, const intra::SafetensorsReader& snap
   return text;
 }
 
-diloco::MappedBytes mapped(const fs::path& file) {
+diloco::MappedBytes map_image(const fs::path& file) {
   const int descriptor = ::open(file.c_str(), O_RDONLY | O_CLOEXEC);
   if (descriptor < 0) diloco::throw_errno("open", file);
   return {descriptor, fs::file_size(file)};
@@ -56,17 +55,17 @@ diloco::MappedBytes mapped(const fs::path& file) {
 }  // namespace
 
 void write_weights_image(const fs::path& snapshot, const fs::path& image) {
-  const intra::SafetensorsReader reader(snapshot, kHeaderBytesMax);
+  const intra::SafetensorsReader reader(snapshot, kImageHeaderBytesMax);
   const std::string header = header_of(snapshot, reader);
   const std::uint64_t length = header.size();
   inter::AtomicFile out(image);
   out.append(std::as_bytes(std::span(&length, 1)));
   out.append(std::as_bytes(std::span(header)));
   const auto left = static_cast<std::size_t>(reader.shape("anchor").at(0));
-  std::vector<float> piece(std::min(left, kPieceElements));
+  std::vector<float> piece(std::min(left, kImagePieceElements));
   std::vector<std::uint16_t> rounded(piece.size());
-  for (std::size_t begin = 0; begin < left; begin += kPieceElements) {
-    const std::size_t count = std::min(left - begin, kPieceElements);
+  for (std::size_t begin = 0; begin < left; begin += kImagePieceElements) {
+    const std::size_t count = std::min(left - begin, kImagePieceElements);
     reader.read_part("anchor", begin, std::span(piece).first(count));
     std::transform(piece.begin(), piece.begin() + std::ptrdiff_t(count), rounded.begin(),
                    compression::bf16_nearest);
@@ -75,26 +74,26 @@ void write_weights_image(const fs::path& snapshot, const fs::path& image) {
   out.commit(inter::Durability::visible);
 }
 
-WeightsImage::WeightsImage(const fs::path& file) : file_(file), mapped_(mapped(file)) {
+WeightsImage::WeightsImage(const fs::path& file) : file_(file), mapped_(map_image(file)) {
   const std::span<const std::byte> bytes = mapped_.bytes();
   std::uint64_t length = 0;
-  if (bytes.size() < sizeof length) refuse(file, "it is too short");
+  if (bytes.size() < sizeof length) refuse_image(file, "it is too short");
   std::memcpy(&length, bytes.data(), sizeof length);
-  if (length > kHeaderBytesMax || length % 8 != 0 || length > bytes.size() - sizeof length ||
+  if (length > kImageHeaderBytesMax || length % 8 != 0 || length > bytes.size() - sizeof length ||
       bytes.size() % 2 != 0)
-    refuse(file, "its header has no such length");
+    refuse_image(file, "its header has no such length");
   header_bytes_ = length;
   const auto json = nlohmann::json::parse(header(), nullptr, false);
-  if (!json.is_object() || !json.contains("version")) refuse(file, "its header says nothing");
+  if (!json.is_object() || !json.contains("version")) refuse_image(file, "its header says nothing");
   version_ = std::stoull(json["version"].get<std::string>());
 }
 
 std::string WeightsImage::header() const {
-  return {reinterpret_cast<const char*>(mapped_.bytes().data()) + kImageLengthBytes, header_bytes_};
+  return {reinterpret_cast<const char*>(mapped_.bytes().data()) + kLengthBytes, header_bytes_};
 }
 
 std::span<const std::uint16_t> WeightsImage::weights() const {
-  const auto bytes = mapped_.bytes().subspan(kImageLengthBytes + header_bytes_);
+  const auto bytes = mapped_.bytes().subspan(kLengthBytes + header_bytes_);
   return {reinterpret_cast<const std::uint16_t*>(bytes.data()), bytes.size() / 2};
 }
 
@@ -104,7 +103,7 @@ void WeightsImage::write_model(const fs::path& directory, const Config& config,
   const auto layout = intra::parse_tensors(json.value("tensors", std::string()),
                                            json.value("layout", std::string()));
   if (!layout || layout->size() != weights().size())
-    refuse(file_, "it names other tensors than it holds");
+    refuse_image(file_, "it names other tensors than it holds");
   if (config.built_in_trainer() && !is_native_model(config, *layout))
     throw ConfigError("the run's model has other tensors than the one configured here");
   std::vector<float> params(layout->size());

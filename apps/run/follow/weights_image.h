@@ -43,7 +43,7 @@ class WeightsImage {
   diloco::Round version_ = 0;
 };
 
-// Where the weights begin, behind a header of that many bytes: on a multiple of 8.
-inline constexpr std::size_t kImageLengthBytes = 8;
+inline constexpr std::size_t kImageHeaderBytesMax = 16'000'000;  // some 100 for each tensor
+inline constexpr std::size_t kImagePieceElements = 1 << 20;      // in memory at a time
 
 }  // namespace causeway::run

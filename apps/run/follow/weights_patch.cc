@@ -25,21 +25,19 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr std::string_view kMagic = "causeway patch 1";
-constexpr std::size_t kPieceElements = 1 << 20;
-constexpr std::size_t kHeaderBytesMax = 16'000'000;
+constexpr std::string_view kPatchMagic = "causeway patch 1";
 
-[[noreturn]] void refuse(const fs::path& patch, const std::string& why) {
+[[noreturn]] void refuse_patch(const fs::path& patch, const std::string& why) {
   throw std::system_error(make_error_code(diloco::Errc::malformed),
                           patch.string() + " is no patch of these weights: " + why);
 }
 
-constexpr std::uint16_t kSign = 0x8000;
+constexpr std::uint16_t kBf16Sign = 0x8000;
 constexpr std::uint16_t ordered(std::uint16_t bits) {
-  return static_cast<std::uint16_t>((bits & kSign) != 0 ? ~bits : bits | kSign);
+  return static_cast<std::uint16_t>((bits & kBf16Sign) != 0 ? ~bits : bits | kBf16Sign);
 }
 constexpr std::uint16_t unordered(std::uint16_t place) {
-  return static_cast<std::uint16_t>((place & kSign) != 0 ? place & ~kSign : ~place);
+  return static_cast<std::uint16_t>((place & kBf16Sign) != 0 ? place & ~kBf16Sign : ~place);
 }
 constexpr std::uint16_t difference(std::uint16_t before, std::uint16_t after) {
   const auto d = static_cast<std::int16_t>(ordered(after) - ordered(before));
@@ -109,20 +107,20 @@ class ExpandedFile {
     archive_entry* entry = nullptr;
     if (archive_read_open_filename(archive_.get(), file.c_str(), kTransferBytes) != ARCHIVE_OK ||
         archive_read_next_header(archive_.get(), &entry) != ARCHIVE_OK)
-      refuse(file_, error_of(archive_.get()));
+      refuse_patch(file_, error_of(archive_.get()));
   }
 
   void read(std::span<std::byte> bytes) {
     while (!bytes.empty()) {
       const la_ssize_t got = archive_read_data(archive_.get(), bytes.data(), bytes.size());
-      if (got < 0) refuse(file_, error_of(archive_.get()));
-      if (got == 0) refuse(file_, "it is too short");
+      if (got < 0) refuse_patch(file_, error_of(archive_.get()));
+      if (got == 0) refuse_patch(file_, "it is too short");
       bytes = bytes.subspan(static_cast<std::size_t>(got));
     }
   }
   void end() {
     std::byte more;
-    if (archive_read_data(archive_.get(), &more, 1) != 0) refuse(file_, "it is too long");
+    if (archive_read_data(archive_.get(), &more, 1) != 0) refuse_patch(file_, "it is too long");
   }
 
  private:
@@ -139,16 +137,16 @@ std::span<const std::byte> bytes_of(const std::uint64_t& number) {
 void write_weights_patch(const fs::path& from, const fs::path& to, const fs::path& patch) {
   const WeightsImage earlier(from), later(to);
   const auto before = earlier.weights(), after = later.weights();
-  if (before.size() != after.size()) refuse(patch, "their numbers differ");
+  if (before.size() != after.size()) refuse_patch(patch, "their numbers differ");
   const std::string header = later.header();
   const std::uint64_t length = header.size();
   CompressedFile out(patch);
-  out.append(std::as_bytes(std::span(kMagic)));
+  out.append(std::as_bytes(std::span(kPatchMagic)));
   out.append(bytes_of(length));
   out.append(std::as_bytes(std::span(header)));
-  std::vector<std::uint8_t> planes(2 * std::min(before.size(), kPieceElements));
-  for (std::size_t begin = 0; begin < before.size(); begin += kPieceElements) {
-    const std::size_t count = std::min(before.size() - begin, kPieceElements);
+  std::vector<std::uint8_t> planes(2 * std::min(before.size(), kImagePieceElements));
+  for (std::size_t begin = 0; begin < before.size(); begin += kImagePieceElements) {
+    const std::size_t count = std::min(before.size() - begin, kImagePieceElements);
     for (std::size_t i = 0; i < count; ++i) {
       const std::uint16_t stored = difference(before[begin + i], after[begin + i]);
       planes[i] = static_cast<std::uint8_t>(stored & 0xFF);
@@ -163,21 +161,21 @@ void apply_weights_patch(const fs::path& from, const fs::path& patch, const fs::
   const WeightsImage earlier(from);
   const auto before = earlier.weights();
   ExpandedFile in(patch);
-  std::array<char, kMagic.size()> magic{};
+  std::array<char, kPatchMagic.size()> magic{};
   in.read(std::as_writable_bytes(std::span(magic)));
-  if (!std::ranges::equal(magic, kMagic)) refuse(patch, "it begins with something else");
+  if (!std::ranges::equal(magic, kPatchMagic)) refuse_patch(patch, "it begins with something else");
   std::uint64_t length = 0;
   in.read(std::as_writable_bytes(std::span(&length, 1)));
-  if (length > kHeaderBytesMax) refuse(patch, "its header is too long");
+  if (length > kImageHeaderBytesMax) refuse_patch(patch, "its header is too long");
   std::vector<std::byte> header(length);
   in.read(header);
   inter::AtomicFile out(to);
   out.append(bytes_of(length));
   out.append(header);
-  std::vector<std::uint8_t> planes(2 * std::min(before.size(), kPieceElements));
+  std::vector<std::uint8_t> planes(2 * std::min(before.size(), kImagePieceElements));
   std::vector<std::uint16_t> after(planes.size() / 2);
-  for (std::size_t begin = 0; begin < before.size(); begin += kPieceElements) {
-    const std::size_t count = std::min(before.size() - begin, kPieceElements);
+  for (std::size_t begin = 0; begin < before.size(); begin += kImagePieceElements) {
+    const std::size_t count = std::min(before.size() - begin, kImagePieceElements);
     in.read(std::as_writable_bytes(std::span(planes).first(2 * count)));
     for (std::size_t i = 0; i < count; ++i) {
       const auto stored = static_cast<std::uint16_t>(planes[i] | planes[count + i] << 8);

@@ -119,6 +119,7 @@ TEST_F(WeightsPatchTest, OfOtherWeightsIsRefused) {
   EXPECT_THAT(failure(larger, patch_), HasSubstr("too short"));
   EXPECT_FALSE(fs::exists(made_));
   config_.model.layers = 2;
+  config_.data.files = {"text"};  // the model is one of ours
   EXPECT_THROW(WeightsImage(larger).write_model(directory_.path() / "model", config_, "run-1"),
                ConfigError);
 }
