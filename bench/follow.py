@@ -1,10 +1,11 @@
 #!/usr/bin/env python3
 """What following costs and how far behind it is: `causeway follow` beside a run of three regions on one box.
 
-  follow.py bytes OUT       bytes that a follower receives for a version, dense and sparse rounds, against the whole model as bf16
-  follow.py behind OUT      seconds from a region's having applied a round to the follower's having published it, by way of links
+  follow.py bytes OUT       bytes that a follower receives for a version by payloads and by patches, dense and sparse rounds, against the
+                            whole model as bf16, and its memory
+  follow.py behind OUT      seconds from a region's having applied a round to the follower's having published it, both ways, by way of links
                             of 10 and 100 Mbit/s (`causeway wan-sim`) and of loopback
-  follow.py rounds OUT      rounds/s of the run with 0, 1 and 8 followers
+  follow.py rounds OUT      rounds/s of the run with 0, 1, 8 and 32 followers
 
 CAUSEWAY names the program (default: build-release/apps/causeway). --width makes the model larger or smaller.
 """
@@ -20,12 +21,13 @@ import socket
 import statistics
 import subprocess
 import time
-import zlib
 
 CAUSEWAY = os.environ.get("CAUSEWAY", "build-release/apps/causeway")
 REGIONS = ("us-east", "eu-west", "ap-northeast")
 CODECS = {"dense int8": ("dense:int8,block=128", "nesterov", 0.6),
           "sparse 2 bits": ("topk:k=64,chunk=4096,value=2bit,index=elias-fano", "sgd", 1.0)}
+
+WAYS = {"payloads": ("--by", "payloads"), "patches": ("--by", "patches"), "patches, every 10th": ("--by", "patches", "--every", "10")}
 
 CONFIG = """
 [run]
@@ -43,7 +45,7 @@ batch = 2
 steps = 100000000
 k = {k}
 timed_step_ms = {step_ms}
-checkpoint_rounds = 10
+checkpoint_rounds = 1
 validation_sequences = 16
 [inner]
 lr = 1e-3
@@ -141,40 +143,31 @@ def figures(port):
     return dict((name, float(value)) for name, value in re.findall(r"^causeway_follower_(\w+) (\S+)$", text, re.M))
 
 
-def weights(version):
-    content = (version / "model.safetensors").read_bytes()
-    return content[8 + int.from_bytes(content[:8], "little"):]
-
-
-def patch_bytes(before, after):
-    """What the change of the bf16 bits would take: XOR, high and low bytes apart, deflate."""
-    changed = bytes(a ^ b for a, b in zip(weights(before), weights(after)))
-    return sum(len(zlib.compress(changed[plane::2], 9)) for plane in (0, 1))
-
-
-def neighbours(run):
-    """The two versions on disk with the fewest rounds between them, and how many these are."""
-    versions = sorted((int(path.name.split("-")[0]), path) for path in (run.out / "reader" / "versions").glob("*-????????"))
-    return min(((y - x, a, b) for (x, a), (y, b) in zip(versions, versions[1:])), key=lambda pair: pair[0])
+def peak_bytes(child):
+    status = pathlib.Path(f"/proc/{child.pid}/status").read_text()
+    return 1024 * int(re.search(r"VmHWM:\s+(\d+)", status)[1])
 
 
 def measure_bytes(options):
-    print("| rounds | model as bf16 | bytes of a version | of the model | a patch would take |\n|---|---|---|---|---|")
+    print("| rounds | by | model as bf16 | bytes of a version | of the model | rounds in a version | peak memory |\n|---|---|---|---|---|---|---|")
     for codec in CODECS:
-        with Run(options.out / codec.replace(" ", "-"), codec, options.width, 8, 0) as run:  # real steps
-            port = free_port()
-            run.follow("reader", "--http", f"127.0.0.1:{port}", "--keep", "1000")
-            run.wait(lambda: run.published("reader") > 0, "the first version")
-            first = run.published("reader")
-            run.wait(lambda: run.published("reader") > first, "the next one")
-            model = (run.out / "reader" / "current" / "model.safetensors").stat().st_size
-            before = figures(port)
-            run.wait(lambda: figures(port)["version"] >= before["version"] + options.rounds, "some more")
-            after = figures(port)
-            rounds, older, newer = neighbours(run)
-            patch = patch_bytes(older, newer)
-        each = (after["received_bytes_total"] - before["received_bytes_total"]) / (after["version"] - before["version"])
-        print(f"| {codec} | {model / 1e6:.2f} MB | {each / 1e3:.1f} kB | {each / model:.4f} | {patch / 1e3:.1f} kB over {rounds} |", flush=True)
+        for way, flags in WAYS.items():
+            with Run(options.out / f"{codec}-{way}".replace(" ", "-"), codec, options.width, 8, 0) as run:  # real steps
+                port = free_port()
+                reader = run.follow("reader", "--http", f"127.0.0.1:{port}", *flags)
+                run.wait(lambda: run.published("reader") > 0, "the first version")
+                first = run.published("reader")
+                run.wait(lambda: run.published("reader") > first, "the next one")
+                model = (run.out / "reader" / "current" / "model.safetensors").stat().st_size
+                before, seen = figures(port), {run.published("reader")}
+                while len(seen) <= options.rounds:
+                    seen.add(run.published("reader"))
+                    time.sleep(0.005)
+                after, peak = figures(port), peak_bytes(reader)
+            versions = len(seen) - 1
+            each = (after["received_bytes_total"] - before["received_bytes_total"]) / versions
+            print(f"| {codec} | {way} | {model / 1e6:.2f} MB | {each / 1e3:.1f} kB | {each / model:.4f} | "
+                  f"{(max(seen) - min(seen)) / versions:.1f} | {peak / 1e6:.0f} MB |", flush=True)
 
 
 def applied_at(run):
@@ -198,32 +191,32 @@ def link_to(run, rate):
 
 
 def measure_behind(options):
-    print("| rounds | link | versions | seconds behind: median | longest | skipped |\n|---|---|---|---|---|---|")
+    print("| rounds | by | link | versions | seconds behind: median | longest | rounds in a version |\n|---|---|---|---|---|---|---|")
     for codec in CODECS:
-        for rate in (10, 100, None):
-            name = f"{codec} {rate or 'loopback'}".replace(" ", "-")
-            with Run(options.out / name, codec, options.width, 8, options.step_ms) as run:
-                run.wait(lambda: run.version() >= 1, "the run")
-                way = ("--peer", f"{REGIONS[0]}={link_to(run, rate)}") if rate else ()
-                run.follow("reader", *way)
-                run.wait(lambda: run.published("reader") > 0, "the first version")
-                seen, first = {}, run.published("reader")
-                while len(seen) < options.rounds:
-                    version = run.published("reader")
-                    if version > first and version not in seen:
-                        seen[version] = time.time()
-                    time.sleep(0.005)
-                times = applied_at(run)
-            behind = [at - times[version] for version, at in seen.items() if version in times]
-            skipped = max(seen) - first - len(seen)
-            print(f"| {codec} | {f'{rate} Mbit/s, 40 ms' if rate else 'loopback'} | {len(behind)} | {statistics.median(behind):.2f} s | "
-                  f"{max(behind):.2f} s | {skipped} |", flush=True)
+        for way in ("payloads", "patches"):
+            for rate in (10, 100, None):
+                name = f"{codec} {way} {rate or 'loopback'}".replace(" ", "-")
+                with Run(options.out / name, codec, options.width, 8, options.step_ms) as run:
+                    run.wait(lambda: run.version() >= 1, "the run")
+                    link = ("--peer", f"{REGIONS[0]}={link_to(run, rate)}") if rate else ()
+                    run.follow("reader", *WAYS[way], *link)
+                    run.wait(lambda: run.published("reader") > 0, "the first version")
+                    seen, first = {}, run.published("reader")
+                    while len(seen) < options.rounds:
+                        version = run.published("reader")
+                        if version > first and version not in seen:
+                            seen[version] = time.time()
+                        time.sleep(0.005)
+                    times = applied_at(run)
+                behind = [at - times[version] for version, at in seen.items() if version in times]
+                print(f"| {codec} | {way} | {f'{rate} Mbit/s, 40 ms' if rate else 'loopback'} | {len(behind)} | {statistics.median(behind):.2f} s | "
+                      f"{max(behind):.2f} s | {(max(seen) - first) / len(seen):.1f} |", flush=True)
 
 
 def measure_rounds(options):
     print("| followers | rounds/s of the run |\n|---|---|")
     for turn in range(options.turns):
-        for followers in (0, 1, 8):
+        for followers in (0, 1, 8, 32):
             with Run(options.out / f"{followers}-{turn}", "sparse 2 bits", options.width, 8, options.step_ms) as run:
                 run.wait(lambda: run.version() >= 3, "the run")
                 for number in range(followers):
@@ -240,7 +233,7 @@ def main():
     parser.add_argument("what", choices=("bytes", "behind", "rounds"))
     parser.add_argument("out", type=pathlib.Path)
     parser.add_argument("--width", type=int, default=128, help="of the model; 4 layers")
-    parser.add_argument("--step-ms", type=int, default=100, help="of an inner step; 8 make a round")
+    parser.add_argument("--step-ms", type=int, default=100, help="of an inner step; 8 make a round; 0: real steps")
     parser.add_argument("--rounds", type=int, default=30)
     parser.add_argument("--turns", type=int, default=3)
     parser.add_argument("--seconds", type=float, default=30)

@@ -44,7 +44,8 @@ void WeightsShelf::take(const std::string& run_id, const Snapshot& snapshot, con
   make_room();
 }
 
-bool WeightsShelf::has_news_for(const FollowerQuestion& question) const {
+bool WeightsShelf::has_news_for(const FollowerQuestion& question) {
+  if (question.held) touch(*question.held);
   if (weights_.empty() || weights_.back().image == question.held) return false;
   const bool is_held_said = question.held && std::ranges::any_of(weights_, [&](const auto& one) {
                               return one.image == question.held;
@@ -56,7 +57,7 @@ std::optional<inter::BlobId> WeightsShelf::patch_from(const inter::BlobId& held)
   if (weights_.empty() || !is_here(held)) return std::nullopt;
   const inter::BlobId to = weights_.back().image;
   if (to == held || !is_here(to)) return std::nullopt;
-  images_.splice(images_.begin(), images_, std::ranges::find(images_, held));
+  touch(held);
   const auto known = std::ranges::find_if(
       patches_, [&](const Patch& one) { return one.from == held && one.to == to; });
   if (known != patches_.end()) return known->patch;
@@ -81,8 +82,12 @@ inter::BlobId WeightsShelf::keep(const fs::path& made) {
   return id;
 }
 
-bool WeightsShelf::is_here(const inter::BlobId& image) {
+bool WeightsShelf::is_here(const inter::BlobId& image) const {
   return std::ranges::find(images_, image) != images_.end();
+}
+
+void WeightsShelf::touch(const inter::BlobId& image) {
+  if (is_here(image)) images_.splice(images_.begin(), images_, std::ranges::find(images_, image));
 }
 
 // Patches to what is not the newest any more lead nowhere.

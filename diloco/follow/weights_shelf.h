@@ -41,10 +41,11 @@ class WeightsShelf {
 
   // What was taken in, as far as the run has not gone back on it: the newest last, few of them.
   const std::deque<SignedWeights>& weights() const { return weights_; }
+  // What a follower holds is kept for a while by these two.
   // Whether the newest is of version question.first or later, and not what is held; or what is held
   // is not said any more.
-  bool has_news_for(const FollowerQuestion& question) const;
-  // From `held` to the newest; none: one of them is not here any more. Keeps `held` for a while.
+  bool has_news_for(const FollowerQuestion& question);
+  // From `held` to the newest; none: one of them is not here any more.
   std::optional<inter::BlobId> patch_from(const inter::BlobId& held);
 
  private:
@@ -52,7 +53,8 @@ class WeightsShelf {
     inter::BlobId from, to, patch;
   };
   inter::BlobId keep(const std::filesystem::path& made);
-  bool is_here(const inter::BlobId& image);
+  bool is_here(const inter::BlobId& image) const;
+  void touch(const inter::BlobId& image);
   void make_room();
 
   std::filesystem::path directory_;

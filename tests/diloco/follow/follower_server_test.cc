@@ -273,6 +273,22 @@ TEST_F(FollowerServerTest, ARunThatWentBackSaysNothingOfWhatIsVoid) {
   EXPECT_TRUE(answer.patch);
 }
 
+TEST_F(FollowerServerTest, TheImageOfWhoWaitsForLongIsKept) {
+  const auto link = open();
+  add_snapshot(1, "first");
+  const inter::BlobId held = ask_weights(*link).weights.back().image;
+  auto answer = asio::co_spawn(
+      io_, link->ask({.first = 30, .wait = true, .weights = true, .held = held}), asio::use_future);
+  const auto other = open("other");
+  for (Round version = 2; version <= 30; ++version) {
+    add_snapshot(version, "version " + std::to_string(version));
+    server_->tell();
+    ask_weights(*other);  // so that each is made
+  }
+  while (answer.wait_for(std::chrono::seconds(0)) != std::future_status::ready) io_.run_one();
+  EXPECT_TRUE(answer.get().patch);
+}
+
 // Each is as large as the model.
 TEST_F(FollowerServerTest, FewImagesAreKeptTheOneThatIsHeldAmongThem) {
   const auto link = open();
