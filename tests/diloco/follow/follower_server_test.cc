@@ -2,10 +2,10 @@
 // directory, and nothing else.
 #include "diloco/follow/follower_server.h"
 
+#include <exception>
 #include <filesystem>
 #include <fstream>
 #include <functional>
-#include <future>
 #include <memory>
 #include <optional>
 #include <vector>
@@ -14,7 +14,6 @@
 #include <gtest/gtest.h>
 #include <asio/co_spawn.hpp>
 #include <asio/io_context.hpp>
-#include <asio/use_future.hpp>
 
 #include "diloco/files/file_io.h"
 #include "diloco/follow/follower_link.h"
@@ -92,13 +91,32 @@ class FollowerServerTest : public ::testing::Test {
     ledger_.append(std::span(&entry, 1));
   }
 
-  // Runs what the test does against the server.
+  // What the test does against the server. A future would be set by a thread of its own, perhaps
+  // after run_one() has begun to wait.
   template <typename Result>
-  Result run(asio::awaitable<Result> task) {
-    auto result = asio::co_spawn(io_, std::move(task), asio::use_future);
+  struct Task {
+    bool ended = false;
+    std::exception_ptr failure;
+    Result result;
+  };
+  template <typename Result>
+  std::shared_ptr<Task<Result>> begin(asio::awaitable<Result> work) {
+    const auto task = std::make_shared<Task<Result>>();
+    asio::co_spawn(io_, std::move(work), [task](std::exception_ptr failure, Result result) {
+      *task = {true, std::move(failure), std::move(result)};
+    });
     io_.restart();
-    while (result.wait_for(std::chrono::seconds(0)) != std::future_status::ready) io_.run_one();
-    return result.get();
+    return task;
+  }
+  template <typename Result>
+  Result end(const std::shared_ptr<Task<Result>>& task) {
+    while (!task->ended) io_.run_one();
+    if (task->failure) std::rethrow_exception(task->failure);
+    return std::move(task->result);
+  }
+  template <typename Result>
+  Result run(asio::awaitable<Result> work) {
+    return end(begin(std::move(work)));
   }
   inter::TlsContext context(const std::string& name) {
     return inter::make_tls_context(pki_.credentials(name), inter::TlsRole::client);
@@ -171,13 +189,12 @@ TEST_F(FollowerServerTest, TellsEntriesWithASignatureThatCoversThem) {
 
 TEST_F(FollowerServerTest, WhoWaitsIsToldOfTheNextEntry) {
   const auto link = open();
-  auto answer = asio::co_spawn(io_, link->ask({.first = 1, .wait = true}), asio::use_future);
+  auto answer = begin(link->ask({.first = 1, .wait = true}));
   io_.restart();
   io_.poll();
   add_entry();
   server_->tell();
-  while (answer.wait_for(std::chrono::seconds(0)) != std::future_status::ready) io_.run_one();
-  EXPECT_EQ(answer.get().entries.size(), 1U);
+  EXPECT_EQ(end(answer).entries.size(), 1U);
 }
 
 TEST_F(FollowerServerTest, GivesPayloadsAndGoesOnWhereACopyEnds) {
@@ -244,17 +261,15 @@ TEST_F(FollowerServerTest, WhoWaitsForWeightsIsToldOfTheVersionThatIsDue) {
   const auto link = open();
   add_snapshot(4, "four");
   const inter::BlobId four = ask_weights(*link).weights.back().image;
-  auto answer = asio::co_spawn(
-      io_, link->ask({.first = 6, .wait = true, .weights = true, .held = four}), asio::use_future);
+  auto answer = begin(link->ask({.first = 6, .wait = true, .weights = true, .held = four}));
   for (const Round version : {5, 6}) {
     io_.restart();
     io_.poll();
-    EXPECT_NE(answer.wait_for(std::chrono::seconds(0)), std::future_status::ready);
+    EXPECT_FALSE(answer->ended);
     add_snapshot(version, std::to_string(version));
     server_->tell();
   }
-  while (answer.wait_for(std::chrono::seconds(0)) != std::future_status::ready) io_.run_one();
-  EXPECT_EQ(answer.get().weights.back().version, 6U);
+  EXPECT_EQ(end(answer).weights.back().version, 6U);
 }
 
 TEST_F(FollowerServerTest, ARunThatWentBackSaysNothingOfWhatIsVoid) {
@@ -277,16 +292,14 @@ TEST_F(FollowerServerTest, TheImageOfWhoWaitsForLongIsKept) {
   const auto link = open();
   add_snapshot(1, "first");
   const inter::BlobId held = ask_weights(*link).weights.back().image;
-  auto answer = asio::co_spawn(
-      io_, link->ask({.first = 30, .wait = true, .weights = true, .held = held}), asio::use_future);
+  auto answer = begin(link->ask({.first = 30, .wait = true, .weights = true, .held = held}));
   const auto other = open("other");
   for (Round version = 2; version <= 30; ++version) {
     add_snapshot(version, "version " + std::to_string(version));
     server_->tell();
     ask_weights(*other);  // so that each is made
   }
-  while (answer.wait_for(std::chrono::seconds(0)) != std::future_status::ready) io_.run_one();
-  EXPECT_TRUE(answer.get().patch);
+  EXPECT_TRUE(end(answer).patch);
 }
 
 // Each is as large as the model.
@@ -380,12 +393,11 @@ TEST_F(FollowerServerTest, OneWhoAsksForEverythingAndReadsNothingHoldsUpNobody) 
 TEST_F(FollowerServerTest, ATransferThatHasBegunComesToItsEndAlthoughTheRunLetsTheBlobGo) {
   const auto large = spool_.put(std::vector<std::byte>(64U << 20, std::byte{1}));
   const auto link = open();
-  auto fetched = asio::co_spawn(io_, link->fetch(large, received_), asio::use_future);
+  auto fetched = begin(link->fetch(large, received_));
   io_.restart();
   while (received_.received_bytes(large) == 0) io_.run_one();
   spool_.remove(large);
-  while (fetched.wait_for(std::chrono::seconds(0)) != std::future_status::ready) io_.run_one();
-  EXPECT_TRUE(fetched.get());
+  EXPECT_TRUE(end(fetched));
   EXPECT_TRUE(received_.has(large));
 }
 
@@ -398,10 +410,9 @@ TEST_F(FollowerServerTest, AFollowerThatIsRevokedIsDroppedAndRefused) {
   const auto link = open();
   EXPECT_EQ(ask(*link, 0).entries.size(), 1U);
   inter::revoke_region(pki_.path(), "reader");
-  auto answer = asio::co_spawn(io_, link->ask({.first = 1, .wait = true}), asio::use_future);
+  auto answer = begin(link->ask({.first = 1, .wait = true}));
   io_.restart();
-  while (answer.wait_for(std::chrono::seconds(0)) != std::future_status::ready) io_.run_one();
-  EXPECT_THROW(answer.get(), inter::LinkError);
+  EXPECT_THROW(end(answer), inter::LinkError);
   try {
     open();
     ADD_FAILURE() << "a revoked follower was let in";
