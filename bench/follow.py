@@ -152,7 +152,7 @@ def measure_bytes(options):
     print("| rounds | by | model as bf16 | bytes of a version | of the model | rounds in a version | peak memory |\n|---|---|---|---|---|---|---|")
     for codec in CODECS:
         for way, flags in WAYS.items():
-            with Run(options.out / f"{codec}-{way}".replace(" ", "-"), codec, options.width, 8, 0) as run:  # real steps
+            with Run(options.out / f"{codec}-{way}".replace(" ", "-"), codec, options.width, 30, 0) as run:  # 30 real steps a round
                 port = free_port()
                 reader = run.follow("reader", "--http", f"127.0.0.1:{port}", *flags)
                 run.wait(lambda: run.published("reader") > 0, "the first version")

@@ -106,7 +106,9 @@ GRIDS = {
     "equal-bytes": [run(inner, 4, k, c, "auto") for inner in INNER for k, c in [(150, "2bit"), (84, "1bit"), (70, "2bit")]],
     "eager": [run(inner, 4, 30, "int8", "auto", more=["sync.variant='eager'"]) for inner in INNER],
     # Its outer step by hand: contributions that come a round late bear less of it.
-    "outer-eager": [run("muon", 4, 30, "int8", step, more=["sync.variant='eager'"]) for step in [(1.0,), (0.6, 0.4), (0.5, 0.6), (0.7,)]],
+    "outer-eager": [run("muon", 4, 30, "int8", step, more=["sync.variant='eager'"]) for step in [(1.0,), (0.6, 0.4), (0.5, 0.6), (0.7,)]]
+    + [run("adamw", r, 30, "int8", step, more=["sync.variant='eager'"])
+       for r, steps in [(2, ["auto", (0.7, 0.6), (0.7, 0.4)]), (4, [(1.0, 0.6), (1.0, 0.4), (0.7, 0.6)])] for step in steps],
     "missed": [run(inner, 4, 50, "int8", "auto", **({"missing": missing, "more": ["codec.feedback=true"]} if missing else {}))
                for inner in INNER for missing in [None, "late", "returned", "dropped"]],
     "batch-16": [run(inner, 4, k, "int8", "auto", more=BATCH_16) for inner in INNER for k in [30, 100]],

@@ -23,9 +23,9 @@ namespace tuner = diloco::tuner;
 
 constexpr double kUnitsMin = 2;  // of 8K steps in a trial: four rounds with 4K
 constexpr std::size_t kSeedsWanted = 3;
-// A seed takes T + T + T/2 steps as configured, T to synchronise every step, and 2T with each other
-// recipe.
-constexpr double kStepsPerTriple = 3.5, kStepsPerPair = 2;
+// A seed takes T + T + T/2 steps as configured, T to synchronise every step, and T for each trial
+// of another recipe.
+constexpr double kStepsPerTriple = 3.5;
 
 std::array<LossKey, 2> pair(const LossKey& base) {
   return {base, {kCalibrationRatio * base.k, base.steps, base.seed}};
@@ -40,8 +40,11 @@ class Calibrator {
   Calibrator(const Config& config, const CalibrationOptions& options,
              const std::function<void(const std::string&)>& note)
       : config_(config), options_(options), note_(note), configured_(config, options.cache) {
-    for (const Recipe& recipe : options.recipes)
-      others_.push_back({recipe, LossTable(with(config, recipe), options.cache)});
+    const std::string codec = recipe_of(config).codec;
+    for (const Recipe& recipe : options.recipes) {
+      const bool with_rare = !recipe.overlap || recipe.codec == codec;
+      others_.push_back({recipe, with_rare, LossTable(with(config, recipe), options.cache)});
+    }
   }
 
   Calibration run() {
@@ -63,12 +66,23 @@ class Calibrator {
  private:
   struct Other {
     Recipe recipe;
+    bool with_rare;  // with 4K too, or else only with K
     LossTable losses;
+
+    std::vector<LossKey> keys(const LossKey& base) const {
+      const auto [near, rare] = pair(base);
+      return with_rare ? std::vector{near, rare} : std::vector{near};
+    }
+    bool holds(const LossKey& base) const {
+      return std::ranges::all_of(
+          keys(base), [this](const LossKey& key) { return losses.find(key).has_value(); });
+    }
   };
 
   // How long its trials keep this host: their steps, divided by how many run at once.
   double steps_per_seed() const {
-    const double steps = kStepsPerTriple + kStepsPerPair * double(others_.size());
+    double steps = kStepsPerTriple;
+    for (const Other& other : others_) steps += double(other.keys({}).size());
     return options_.at_once == 1 ? steps : std::ceil(steps / double(options_.at_once));
   }
   // Of one trial: its regions step in turn.
@@ -98,14 +112,9 @@ class Calibrator {
     return unit * std::bit_floor(static_cast<std::uint64_t>(units));
   }
 
-  static bool holds_pair(const LossTable& losses, const LossKey& base) {
-    return std::ranges::all_of(pair(base),
-                               [&](const LossKey& key) { return losses.find(key).has_value(); });
-  }
   bool complete(const LossKey& base) const {
-    return triple(base) && std::ranges::all_of(others_, [&](const Other& other) {
-             return holds_pair(other.losses, base);
-           });
+    return triple(base) &&
+           std::ranges::all_of(others_, [&](const Other& other) { return other.holds(base); });
   }
 
   void measure(const LossKey& base) {
@@ -117,7 +126,7 @@ class Calibrator {
     for (const LossKey& key : pair(base)) add(configured_, key, "as configured");
     add(configured_, base.lockstep(), "synchronised every step");
     for (Other& other : others_) {
-      for (const LossKey& key : pair(base)) add(other.losses, key, to_string(other.recipe));
+      for (const LossKey& key : other.keys(base)) add(other.losses, key, to_string(other.recipe));
     }
     add(configured_, with_half_the_tokens(base), "as configured");  // the shortest at the end
     run_side_by_side(options_.at_once, trials);
@@ -170,7 +179,7 @@ class Calibrator {
                                       .lockstep_factor = out.fit.lockstep_factor.value_or(1)};
     out.prices.emplace_back(recipe_of(config_), own);
     for (const Other& other : others_) {
-      if (const auto price = price_against(own, other.losses, bases, out.fit.b))
+      if (const auto price = price_against(own, other, bases, out.fit.b))
         out.prices.emplace_back(other.recipe, *price);
     }
     return out;
@@ -178,14 +187,15 @@ class Calibrator {
 
   // Seed for seed, as noise of the start and of the data's order is the same then.
   std::optional<tuner::StatisticalPrice> price_against(const tuner::StatisticalPrice& own,
-                                                       const LossTable& other,
+                                                       const Other& other,
                                                        const std::vector<LossKey>& bases,
                                                        double b) const {
     std::vector<tuner::RecipeLosses> losses;
     for (const LossKey& base : bases) {
-      if (!holds_pair(other, base)) continue;
-      const auto [near, rare] = pair(base);
-      losses.push_back({*configured_.find(near), *other.find(near), *other.find(rare)});
+      if (!other.holds(base)) continue;
+      const auto keys = other.keys(base);
+      losses.push_back({*configured_.find(keys.front()), *other.losses.find(keys.front()),
+                        *other.losses.find(keys.back())});
     }
     if (losses.empty()) return std::nullopt;
     return tuner::price_of_recipe(own, losses, kCalibrationRatio, b);
@@ -208,22 +218,32 @@ const tuner::StatisticalPrice* Calibration::price_of(const Recipe& recipe) const
 
 std::optional<tuner::StatisticalPrice> Calibration::price_of(const Recipe& recipe,
                                                              tuner::Variant variant) const {
-  const auto late = std::ranges::find_if(prices, [&](const auto& one) {
-    return one.first.inner == recipe.inner && one.first.overlap &&
-           one.first.overlap->variant == variant;
-  });
-  const tuner::StatisticalPrice* const own = price_of(recipe);
-  if (own == nullptr || late == prices.end()) return std::nullopt;
-  const tuner::StatisticalPrice* const in_time = price_of({recipe.inner, late->first.codec});
-  if (in_time == nullptr) return std::nullopt;
+  const auto late_with = [&](const std::string& codec) -> const tuner::StatisticalPrice* {
+    const auto late = std::ranges::find_if(prices, [&](const auto& one) {
+      return one.first.inner == recipe.inner && one.first.codec == codec && one.first.overlap &&
+             one.first.overlap->variant == variant;
+    });
+    return late == prices.end() ? nullptr : &late->second;
+  };
+  if (prices.empty()) return std::nullopt;
+  const std::string& configured = prices.front().first.codec;
+  const auto* const own = price_of(recipe);
+  const auto* const late = late_with(configured);
+  const auto* const in_time = price_of({recipe.inner, configured});
+  if (own == nullptr || late == nullptr || in_time == nullptr) return std::nullopt;
   const auto squared_share = [](const tuner::StatisticalPrice& price) {
     const double share = price.steps_error / price.steps;
     return share * share;
   };
   tuner::StatisticalPrice price = *own;
-  price.lambda = std::max(0.0, own->lambda + late->second.lambda - in_time->lambda);
-  price.steps *= late->second.steps / in_time->steps;
-  price.steps_error = price.steps * std::sqrt(squared_share(*own) + squared_share(late->second));
+  price.lambda = std::max(0.0, own->lambda + late->lambda - in_time->lambda);
+  if (const auto* const measured = late_with(recipe.codec)) {
+    price.steps = measured->steps;
+    price.steps_error = measured->steps_error;
+  } else {
+    price.steps *= late->steps / in_time->steps;
+    price.steps_error = price.steps * std::sqrt(squared_share(*own) + squared_share(*late));
+  }
   return price;
 }
 

@@ -5,7 +5,8 @@
 // and T/2 steps as configured. From these a, b and lambda = a / b (diloco/pacing/objective.h). Each
 // seed is also trained synchronised every step. Other recipes are trained with K and with 4K:
 // how many steps they need follows from how much lower their losses are, and b. So are the
-// configured codec's other ways to overlap exchanges with steps, with each inner optimizer.
+// configured codec's other ways to overlap exchanges with steps, with each inner optimizer. Ways
+// in which exchanges come late are trained with every codec, but with K alone.
 #pragma once
 
 #include <cstdint>
@@ -32,8 +33,9 @@ struct Calibration {
 
   bool known() const { return triples > 0 && fit.b > 0; }
   const diloco::tuner::StatisticalPrice* price_of(const Recipe& recipe) const;
-  // Of `inner` with `codec` where exchanges overlap as in `variant`, from what that costs the
-  // configured codec with this inner optimizer. None if that was not tried.
+  // Where exchanges overlap as in `variant`: the steps that were measured with this codec, or those
+  // that it costs the configured codec with this inner optimizer; and lambda from the latter. None
+  // if that was not tried.
   std::optional<diloco::tuner::StatisticalPrice> price_of(const Recipe& recipe,
                                                           diloco::tuner::Variant variant) const;
 };

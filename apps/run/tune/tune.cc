@@ -210,8 +210,14 @@ class Tuner {
         const Recipe recipe{inner, codec.codec};
         if (recipe != out_.configured) recipes.push_back(recipe);
       }
-      for (const tuner::Overlap& overlap : other_overlaps())
-        recipes.push_back({inner, out_.configured.codec, overlap});
+      for (const tuner::Overlap& overlap : other_overlaps()) {
+        const bool late =
+            overlap.variant == tuner::Variant::eager || overlap.variant == tuner::Variant::delayed;
+        for (const CodecProbe& codec : out_.probe.codecs) {
+          if (late || codec.codec == out_.configured.codec)
+            recipes.push_back({inner, codec.codec, overlap});
+        }
+      }
     }
     return recipes;
   }

@@ -3,6 +3,11 @@
 
 #include <algorithm>
 #include <cmath>
+#include <map>
+#include <set>
+#include <string>
+#include <tuple>
+#include <utility>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -132,8 +137,9 @@ TEST_F(TuneTest, EarlierCalibrationsAreUsed) {
 }
 
 // From losses with the same seeds: of rounds as configured, and of eager ones.
-TEST_F(TuneTest, WhatOverlappingCostsIsMeasuredWithTheConfiguredCodec) {
+TEST_F(TuneTest, WhatComingLateCostsIsMeasuredWithEachCodec) {
   TuneOptions cached = options();
+  cached.codecs = {"dense:int8,block=128", "dense:2bit,block=128", "dense:1bit,block=128"};
   const Config configured = load_config(cached.config, {});
   const auto keep = [&](const Config& config, double more) {
     std::string lines;
@@ -149,19 +155,31 @@ TEST_F(TuneTest, WhatOverlappingCostsIsMeasuredWithTheConfiguredCodec) {
   };
   const Recipe own = recipe_of(configured);
   keep(configured, 0);
-  keep(with(configured, {own.inner, own.codec, diloco::tuner::Overlap{Variant::eager}}), 0.1);
+  const diloco::tuner::Overlap eager{Variant::eager};
+  keep(with(configured, {own.inner, own.codec, eager}), 0.1);
+  keep(with(configured, {own.inner, "dense:2bit,block=128"}), 0.02);
+  keep(with(configured, {own.inner, "dense:2bit,block=128", eager}), 0.3);
+  keep(with(configured, {own.inner, "dense:1bit,block=128"}), 0.05);
   const Tuning tuning = tuned(cached);
   const double b = 0.2 / std::log(2);
-  bool eager = false, streaming = false;
+  // What each codec loses against the configured one, in time and a round late.
+  const std::map<std::string, std::pair<double, double>> losses{
+      {own.codec, {0, 0.1}},
+      {"dense:2bit,block=128", {0.02, 0.3}},          // measured both
+      {"dense:1bit,block=128", {0.05, 0.05 + 0.1}}};  // late as the configured one
+  std::set<std::pair<std::string, Variant>> seen;
   for (const auto& row : tuning.forecast.rows) {
-    if (row.codec != own.codec || row.inner != own.inner) continue;
+    if (row.inner != own.inner) continue;
+    ASSERT_TRUE(losses.contains(row.codec)) << row.codec;
+    const auto& [in_time, late] = losses.at(row.codec);
     EXPECT_EQ(row.overlap_priced, row.overlap.variant != Variant::streaming);
-    EXPECT_NEAR(row.price->steps, row.overlap.variant == Variant::eager ? std::exp(0.1 / b) : 1,
-                1e-6);
-    eager |= row.overlap.variant == Variant::eager;
-    streaming |= row.overlap.variant == Variant::streaming;
+    EXPECT_NEAR(row.price->steps,
+                std::exp((row.overlap.variant == Variant::eager ? late : in_time) / b), 1e-6)
+        << row.codec;
+    EXPECT_NEAR(row.price->lambda, 0.04 / std::log(4) / b, 1e-6);
+    seen.emplace(row.codec, row.overlap.variant);
   }
-  EXPECT_TRUE(eager && streaming);
+  EXPECT_EQ(seen.size(), 9U);
 }
 
 TEST_F(TuneTest, StepsThatSynchronisingEveryStepSavesAreCounted) {
