@@ -42,7 +42,7 @@ context = 32
 files = ["{text}"]
 [train]
 batch = 2
-steps = 100000000
+steps = 120000000
 k = {k}
 timed_step_ms = {step_ms}
 checkpoint_rounds = 1

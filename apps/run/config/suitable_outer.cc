@@ -15,7 +15,7 @@ using Mean = diloco::OuterOptions::Mean;
 
 constexpr double kMomenta[] = {0.6, 0.8, 0.9};
 constexpr double kLagMax = 0.05;                        // of momentum, share of the run's rounds
-constexpr double kAdamWReach = 2.5, kMuonReach = 1.25;  // lr / (1 - momentum), of sqrt(R)
+constexpr double kReach = 1.25, kReachInTime = 2.5;     // lr / (1 - momentum), of sqrt(R)
 constexpr float kSendersRate = 1.2F;                    // lr of a sparse codec's mean over senders
 constexpr double kRuinousOfSenders = 2;
 constexpr double kRuinousReach = 3;  // of a sparse codec, likewise
@@ -57,7 +57,9 @@ diloco::OuterOptions suitable_outer(const Config& config) {
     chosen.lr = muon(config) ? two_decimals(square_root_of_regions(config)) : kSendersRate;
     return chosen;
   }
-  const double reach = (muon(config) ? kMuonReach : kAdamWReach) * square_root_of_regions(config);
+  // Steps of Muon, and contributions that come a round late, bear less.
+  const bool less = muon(config) || config.overlap.variant == diloco::tuner::Variant::eager;
+  const double reach = (less ? kReach : kReachInTime) * square_root_of_regions(config);
   const double momentum = momentum_for(reach, double(config.train.steps) / config.train.k);
   chosen.momentum = two_decimals(momentum);
   chosen.lr = two_decimals(std::min(1.0, reach * (1 - momentum)));

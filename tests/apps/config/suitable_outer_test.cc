@@ -47,6 +47,13 @@ TEST(SuitableOuter, IsWhatMeasuredBest) {
   expect_outer(four, Kind::nesterov, 1.0F, 0.6F);
 }
 
+TEST(SuitableOuter, OfEagerRoundsReachesLessFarWithAdamW) {
+  const std::string eager = "sync.variant=eager";
+  expect_outer(load({kDense, eager}), Kind::nesterov, 0.71F, 0.6F);
+  expect_outer(load({kDense, eager, "inner.optimizer=muon"}), Kind::nesterov, 0.71F, 0.6F);
+  expect_outer(load({kSparse, eager}), Kind::sgd, 1.2F, 0);
+}
+
 TEST(SuitableOuter, OfSparseCodecsGoesByTheInnerOptimizer) {
   const Config adamw = load({kSparse}), muon = load({kSparse, "inner.optimizer=muon"});
   expect_outer(adamw, Kind::sgd, 1.2F, 0);
