@@ -14,6 +14,17 @@ namespace fs = std::filesystem;
 
 constexpr std::size_t kWeightsSaid = 32;  // versions
 constexpr std::size_t kImagesKept = 6;    // on disk, each with a patch to the newest at most
+constexpr std::uint64_t kRoomLeft = 3;    // snapshots, for the run itself
+
+// Followers never fill the run's disk.
+void leave_room(const fs::path& directory, const Snapshot& snapshot) {
+  const std::uint64_t least = kRoomLeft * snapshot.blob.size_bytes;
+  if (fs::space(directory).available >= least) return;
+  throw std::system_error(
+      std::make_error_code(std::errc::no_space_on_device),
+      directory.string() + ": no weights for followers are made while less than " +
+          std::to_string(least / 1'000'000) + " MB are free, which the run may need");
+}
 
 }  // namespace
 
@@ -26,6 +37,7 @@ WeightsShelf::WeightsShelf(const fs::path& directory, WeightsTools tools,
 void WeightsShelf::take(const std::string& run_id, const Snapshot& snapshot, const fs::path& file) {
   if (newest_ == snapshot) return;
   create_private_directories(directory_);
+  leave_room(directory_, snapshot);
   const fs::path made = directory_ / "made";
   fs::remove(made);
   tools_.write_image(file, made);
@@ -61,6 +73,7 @@ std::optional<inter::BlobId> WeightsShelf::patch_from(const inter::BlobId& held)
   const auto known = std::ranges::find_if(
       patches_, [&](const Patch& one) { return one.from == held && one.to == to; });
   if (known != patches_.end()) return known->patch;
+  leave_room(directory_, *newest_);
   const fs::path made = directory_ / "made";
   fs::remove(made);
   try {

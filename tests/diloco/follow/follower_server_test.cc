@@ -318,6 +318,17 @@ TEST_F(FollowerServerTest, FewImagesAreKeptTheOneThatIsHeldAmongThem) {
   EXPECT_EQ(ask_weights(*link, held).weights.size(), 32U);
 }
 
+TEST_F(FollowerServerTest, TheRunsDiskKeepsRoomForTheRun) {
+  WeightsShelf shelf(directory_.path(), {copy_with("image of "), patch_of_both}, {});
+  const Snapshot huge{5, {}, {.hash = {9}, .size_bytes = inter::kBlobBytesMax}};
+  try {
+    shelf.take("run-1", huge, "not looked at");
+    ADD_FAILURE() << "an image was made";
+  } catch (const std::system_error& error) {
+    EXPECT_THAT(error.what(), HasSubstr("which the run may need"));
+  }
+}
+
 TEST_F(FollowerServerTest, ASnapshotThatIsGoneKeepsNobodyFromTheRest) {
   add_snapshot(4, "four");
   const auto link = open();
