@@ -14,9 +14,9 @@ using Kind = diloco::OuterOptions::Kind;
 using Mean = diloco::OuterOptions::Mean;
 
 constexpr double kMomenta[] = {0.6, 0.8, 0.9};
-constexpr double kLagMax = 0.05;                        // of momentum, share of the run's rounds
-constexpr double kReach = 1.25, kReachInTime = 2.5;     // lr / (1 - momentum), of sqrt(R)
-constexpr float kSendersRate = 1.2F;                    // lr of a sparse codec's mean over senders
+constexpr double kLagMax = 0.05;                     // of momentum, share of the run's rounds
+constexpr double kReach = 1.25, kReachInTime = 2.5;  // lr / (1 - momentum), of sqrt(R)
+constexpr float kSendersRate = 1.2F;                 // lr of a sparse codec's mean over senders
 constexpr double kRuinousOfSenders = 2;
 constexpr double kRuinousReach = 3;  // of a sparse codec, likewise
 
