@@ -26,13 +26,16 @@ bool is_own_setting(const std::string& line, const Config& config) {
   return false;
 }
 
+constexpr int kOuterLaw = 2;  // to be raised with suitable_outer.cc, whose losses are others then
+
 // What losses depend on, though regions need not agree on it.
 std::string other_settings(const Config& config) {
   std::string text = fmt::format("evaluated on {}, overlap {}", config.train.validation_sequences,
                                  config.sync.overlap_steps);
   for (const RegionConfig& region : config.regions)
     text += fmt::format(" {}", region.overlap_steps);
-  return text + (config.outer_chosen ? ", outer step chosen\n" : "\n");
+  return text +
+         (config.outer_chosen ? fmt::format(", outer step chosen, law {}\n", kOuterLaw) : "\n");
 }
 
 // Runs of timed steps have none, and no calibration either.
