@@ -20,8 +20,10 @@
 
 #include <CLI/CLI.hpp>
 
+#include "apps/wan/wan_map.h"
 #include "apps/wan/wan_sim.h"
 #include "inter/mesh/mesh.h"
+#include "wan-sim/base/error.h"
 #include "wan-sim/base/verdict.h"
 #include "wan-sim/relay/control.h"
 #include "wan-sim/relay/recording.h"
@@ -35,34 +37,6 @@ using wan_sim::Pair;
 
 constexpr std::chrono::seconds kTerminalInterval{1};
 constexpr std::chrono::seconds kPlainInterval{5};
-
-struct Route {
-  std::string from, to;  // regions or hosts
-  inter::Endpoint target;
-};
-
-Route parse_route(const std::string& text) {
-  const std::size_t equals = text.find('=');
-  const std::size_t colon = text.find(':');
-  if (equals == std::string::npos || colon == std::string::npos || colon > equals) {
-    throw CLI::ValidationError("--map", "'" + text + "' is not FROM:TO=HOST:PORT");
-  }
-  try {
-    return {text.substr(0, colon), text.substr(colon + 1, equals - colon - 1),
-            inter::parse_endpoint(text.substr(equals + 1))};
-  } catch (const std::system_error& error) {
-    throw CLI::ValidationError("--map", "'" + text + "': " + error.what());
-  }
-}
-
-tcp::endpoint resolve(asio::io_context& context, const inter::Endpoint& endpoint) {
-  std::error_code error;
-  const auto found =
-      tcp::resolver(context).resolve(endpoint.host, std::to_string(endpoint.port), error);
-  if (error)
-    throw CLI::ValidationError("--map", "cannot resolve " + endpoint.host + ": " + error.message());
-  return *found.begin();
-}
 
 double mbit_s(double bytes_per_s) {
   return bytes_per_s * 8 / 1e6;
@@ -134,15 +108,14 @@ class Figures {
   bool shown_ = false;
 };
 
-void print_route(const Route& route, const tcp::endpoint& port, const wan_sim::LinkProfile& link) {
+void print_map(const WanMap& map, const tcp::endpoint& port, const wan_sim::LinkProfile& link) {
   const std::string congestion(wan_sim::kCongestions[static_cast<std::size_t>(link.congestion)]);
   std::printf(
-      "%s:%s  dial %s:%u  (to %s; %g Mbit/s, %g ms one-way, jitter %g ms, loss %g, "
+      "%s:%s  dial %s  (to %s; %g Mbit/s, %g ms one-way, jitter %g ms, loss %g, "
       "congestion control %s)\n",
-      route.from.c_str(), route.to.c_str(), port.address().to_string().c_str(), port.port(),
-      inter::to_string(route.target).c_str(), mbit_s(link.rate_bytes_per_s),
-      milliseconds(link.delay), milliseconds(link.jitter.scale), link.loss.mean(),
-      congestion.c_str());
+      map.from.c_str(), map.to.c_str(), to_text(port).c_str(), inter::to_string(map.target).c_str(),
+      mbit_s(link.rate_bytes_per_s), milliseconds(link.delay), milliseconds(link.jitter.scale),
+      link.loss.mean(), congestion.c_str());
 }
 
 class RelayCommand {
@@ -154,7 +127,7 @@ class RelayCommand {
     if (recording_) options.on_event = [this](const auto& event) { recording_->add(event); };
     relay_.emplace(context_.get_executor(), scenario, options);
     begun_ = std::chrono::steady_clock::now();
-    for (const std::string& map : flags.maps) open(parse_route(map));
+    for (const std::string& map : flags.maps) open(parse_wan_map(map));
     if (!flags.control.empty()) {
       control_.emplace(context_.get_executor(), flags.control,
                        [this](const std::string& line) { return answer(line); });
@@ -187,14 +160,23 @@ class RelayCommand {
   }
 
  private:
-  void open(const Route& route) {
-    const tcp::endpoint target = resolve(context_, route.target);
-    const auto port = relay_->open(route.from, route.to, [target] { return target; });
-    const Pair pair{region_of(scenario_, route.from), region_of(scenario_, route.to)};
-    print_route(route, port, scenario_.links.at(pair));
+  void open(const WanMap& map) {
+    const tcp::endpoint target = resolve_for("--map", map.target);
+    const tcp::endpoint port = listen(map, [target] { return target; });
+    const Pair pair{region_of(scenario_, map.from), region_of(scenario_, map.to)};
+    print_map(map, port, scenario_.links.at(pair));
     pairs_.push_back(pair);
     pairs_.emplace_back(pair.second, pair.first);
-    mapped_[route.from + ":" + route.to] = pair;
+    mapped_[map.from + ":" + map.to] = pair;
+  }
+  tcp::endpoint listen(const WanMap& map, const wan_sim::Relay::Upstream& upstream) {
+    const tcp::endpoint where = resolve_for("--map", map.listen);
+    try {
+      return relay_->open(map.from, map.to, upstream, where);
+    } catch (const std::system_error& error) {
+      if (error.code() == wan_sim::Errc::bad_scenario) throw;
+      inter::throw_cannot_listen(map.listen, error.code());
+    }
   }
   wan_sim::Verdict judge() const {
     wan_sim::Verdict verdict = relay_->verdict();

@@ -86,14 +86,14 @@ Connection::Path Relay::Core::path(const End& from, const End& to) const {
   return path;
 }
 
-tcp::endpoint Relay::Core::open(const std::string& from, const std::string& to, Upstream upstream) {
+tcp::endpoint Relay::Core::open(const std::string& from, const std::string& to, Upstream upstream,
+                                const tcp::endpoint& listen) {
   const End near = end_of(from), far = end_of(to);
-  const tcp::endpoint any_port(asio::ip::address_v4::loopback(), 0);
   ports_.push_back(std::make_shared<Port>(Port{{near.region, far.region},
                                                path(near, far),
                                                path(far, near),
                                                std::move(upstream),
-                                               tcp::acceptor(executor_, any_port),
+                                               tcp::acceptor(executor_, listen),
                                                asio::steady_timer(executor_)}));
   accept(ports_.back());
   return ports_.back()->acceptor.local_endpoint();
@@ -200,8 +200,9 @@ Relay::~Relay() {
   stop();
 }
 
-tcp::endpoint Relay::open(const std::string& from, const std::string& to, Upstream upstream) {
-  return core_->open(from, to, std::move(upstream));
+tcp::endpoint Relay::open(const std::string& from, const std::string& to, Upstream upstream,
+                          const tcp::endpoint& listen) {
+  return core_->open(from, to, std::move(upstream), listen);
 }
 
 void Relay::act(const Action& action) {

@@ -54,6 +54,10 @@ struct RelayOptions {
   std::function<void(const Pair&, const Decision&)> on_decision{};
 };
 
+inline asio::ip::tcp::endpoint any_loopback_port() {
+  return {asio::ip::address_v4::loopback(), 0};
+}
+
 // Threads: everything runs on the executor given, which must be one thread or a strand, and outlive
 // the relay. An unknown region, or a pair without a link, throws std::system_error
 // (Errc::bad_scenario), and so does a scenario that this engine cannot honour.
@@ -66,10 +70,12 @@ class Relay {
   Relay(asio::any_io_executor executor, Scenario scenario, RelayOptions options = {});
   ~Relay();
 
-  // Opens a loopback port on which `from` reaches `to`. `upstream` is asked anew for every
-  // connection; while it answers nothing, or nobody listens there, connections are refused. The
-  // dialler sees that as a reset: its connect() has met only the relay.
-  asio::ip::tcp::endpoint open(const std::string& from, const std::string& to, Upstream upstream);
+  // Opens a port on which `from` reaches `to`, by default any free one of 127.0.0.1. `upstream` is
+  // asked anew for every connection; while it answers nothing, or nobody listens there, connections
+  // are refused. The dialler sees that as a reset: its connect() has met only the relay. Throws
+  // std::system_error with the system's own code if it cannot listen there.
+  asio::ip::tcp::endpoint open(const std::string& from, const std::string& to, Upstream upstream,
+                               const asio::ip::tcp::endpoint& listen = any_loopback_port());
 
   // Whatever a timeline can say, now.
   void act(const Action& action);

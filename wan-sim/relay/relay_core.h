@@ -24,7 +24,8 @@ class Relay::Core : public std::enable_shared_from_this<Relay::Core> {
  public:
   Core(asio::any_io_executor executor, Scenario scenario, RelayOptions options);
 
-  asio::ip::tcp::endpoint open(const std::string& from, const std::string& to, Upstream upstream);
+  asio::ip::tcp::endpoint open(const std::string& from, const std::string& to, Upstream upstream,
+                               const asio::ip::tcp::endpoint& listen);
   std::map<Pair, DirectedStats> stats() const;
   Verdict verdict() const;
   void stop();
