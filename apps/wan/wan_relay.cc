@@ -20,6 +20,7 @@
 
 #include <CLI/CLI.hpp>
 
+#include "apps/wan/wan_api.h"
 #include "apps/wan/wan_map.h"
 #include "apps/wan/wan_sim.h"
 #include "inter/mesh/mesh.h"
@@ -132,6 +133,7 @@ class RelayCommand {
       control_.emplace(context_.get_executor(), flags.control,
                        [this](const std::string& line) { return answer(line); });
     }
+    if (!flags.http.empty()) serve(flags.http);
     if (flags.seconds) {
       end_.expires_after(std::chrono::nanoseconds(static_cast<std::int64_t>(1e9 * *flags.seconds)));
       end_.async_wait([this](std::error_code cancelled) {
@@ -168,6 +170,7 @@ class RelayCommand {
     pairs_.push_back(pair);
     pairs_.emplace_back(pair.second, pair.first);
     mapped_[map.from + ":" + map.to] = pair;
+    ports_.push_back({"tcp", map.from, map.to, to_text(port), inter::to_string(map.target)});
   }
   tcp::endpoint listen(const WanMap& map, const wan_sim::Relay::Upstream& upstream) {
     const tcp::endpoint where = resolve_for("--map", map.listen);
@@ -192,6 +195,25 @@ class RelayCommand {
     relay_->command(line);
     return "ok";
   }
+  WanFigures look() const {
+    return {scenario_.name,  wan_sim::in_seconds(since_start()),
+            relay_->links(), relay_->stats(),
+            judge(),         ports_};
+  }
+  void serve(const std::string& address) {
+    const bool port_alone = address.find(':') == std::string::npos;
+    const inter::Endpoint where =
+        inter::parse_endpoint(port_alone ? "127.0.0.1:" + address : address);
+    api_.emplace(where, context_.get_executor(),
+                 WanApi::Source{[this] { return look(); },
+                                [this](const std::string& line) { relay_->command(line); }});
+    std::printf("http://%s  shows the links and takes commands\n",
+                inter::to_string({where.host, api_->port()}).c_str());
+    std::error_code no_address;
+    const auto number = asio::ip::make_address(where.host, no_address);
+    if (where.host != "localhost" && (no_address || !number.is_loopback()))
+      std::printf("Whoever reaches this port may change the WAN: it asks nobody who they are.\n");
+  }
   wan_sim::Time since_start() const { return std::chrono::steady_clock::now() - begun_; }
   void record_figures() {
     if (recording_) recording_->add(since_start(), relay_->stats());
@@ -211,6 +233,8 @@ class RelayCommand {
   std::chrono::steady_clock::time_point begun_;
   std::vector<Pair> pairs_;
   std::map<std::string, Pair> mapped_;  // by FROM:TO as given
+  std::vector<WanPort> ports_;
+  std::optional<WanApi> api_;  // goes first: its threads ask for the rest
   int exit_code_ = 0;
 };
 

@@ -39,7 +39,8 @@ def ipv6_works():
     return False
 
 
-class Wan(EndToEnd):
+class WanCase(EndToEnd):
+    """A scenario of two regions, and what programs do over it."""
     def setUp(self):
         super().setUp()
         (self.directory / "wan.toml").write_text(SCENARIO)
@@ -59,6 +60,8 @@ class Wan(EndToEnd):
                 answer += more
             return answer
 
+
+class Wan(WanCase):
     def test_it_listens_where_it_is_told(self):
         port = free_port()
         with Echo() as server:

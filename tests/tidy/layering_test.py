@@ -75,9 +75,10 @@ ROOMS = {
 
     "apps/describe": [],
     "apps/run/page": [],
+    "apps/run/http": ["inter/*"],
     "apps/run/config": ["apps/run/page", "compression/*", "inter/*", "diloco/*", "intra/*"],
     "apps/run/region": ["apps/run/config", "apps/run/page", "compression/*", "inter/*", "diloco/*", "intra/*"],
-    "apps/run/watch": ["apps/run/config", "apps/run/page", "apps/run/region", "inter/*", "diloco/*"],
+    "apps/run/watch": ["apps/run/config", "apps/run/page", "apps/run/http", "apps/run/region", "inter/*", "diloco/*"],
     "apps/run/doctor": ["apps/run/config", "apps/run/page", "apps/run/region", "inter/*", "diloco/*", "intra/*"],
     "apps/run/learning": ["apps/run/config", "apps/run/page", "compression/*", "inter/*", "diloco/*", "intra/*"],
     "apps/run/probe": ["apps/run/config", "apps/run/region", "compression/*", "inter/*", "diloco/*", "intra/*"],
@@ -94,7 +95,7 @@ ROOMS = {
     "apps/run/follow": ["apps/run/config", "apps/run/watch", "apps/run/replay", "inter/*", "diloco/*", "intra/*"],
     "apps/run/transfer": ["apps/run/config", "apps/run/page", "apps/run/region", "apps/run/verify", "inter/*",
                           "diloco/*", "intra/*"],
-    "apps/wan": ["apps/run/region", "inter/*", "wan-sim/*"],
+    "apps/wan": ["apps/run/http", "apps/run/region", "inter/*", "wan-sim/*"],
     "apps": ["apps/*", "compression/*", "inter/*", "diloco/*", "intra/*", "wan-sim/*"],
 }
 FOLDERS = {name.split("/")[0] for name in ROOMS}

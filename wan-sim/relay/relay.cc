@@ -161,6 +161,14 @@ std::map<Pair, DirectedStats> Relay::Core::stats() const {
   return stats;
 }
 
+std::map<Pair, LinkState> Relay::Core::links() const {
+  std::map<Pair, LinkState> links;
+  for (const auto& [pair, link] : links_) {
+    links[pair] = {link->profile(), link->is_black_hole(), refused_.contains(pair)};
+  }
+  return links;
+}
+
 Verdict Relay::Core::verdict() const {
   Verdict verdict;
   verdict.lateness_max = scenario_.lateness_max;
@@ -229,6 +237,10 @@ void Relay::stall(const std::string& a, const std::string& b, std::chrono::micro
 
 std::map<Pair, DirectedStats> Relay::stats() const {
   return core_->stats();
+}
+
+std::map<Pair, LinkState> Relay::links() const {
+  return core_->links();
 }
 
 Verdict Relay::verdict() const {

@@ -37,6 +37,13 @@ struct DirectedStats {
   std::uint64_t missed_bytes = 0;
 };
 
+// What a link is now, as the file and all that happened since left it.
+struct LinkState {
+  LinkProfile profile;
+  bool black_hole = false;
+  bool refused = false;  // new connections over it are
+};
+
 // Something that a recording keeps. Called on the relay's executor.
 struct RelayEvent {
   enum class Kind : std::uint8_t { opened, closed, refused, acted, commanded } kind;
@@ -92,6 +99,7 @@ class Relay {
   void stall(const std::string& a, const std::string& b, std::chrono::microseconds length);
 
   std::map<Pair, DirectedStats> stats() const;
+  std::map<Pair, LinkState> links() const;
   Verdict verdict() const;
   // Resets all connections and closes the ports; nothing stays pending on the executor. Figures
   // stay.

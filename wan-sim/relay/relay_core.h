@@ -27,6 +27,7 @@ class Relay::Core : public std::enable_shared_from_this<Relay::Core> {
   asio::ip::tcp::endpoint open(const std::string& from, const std::string& to, Upstream upstream,
                                const asio::ip::tcp::endpoint& listen);
   std::map<Pair, DirectedStats> stats() const;
+  std::map<Pair, LinkState> links() const;
   Verdict verdict() const;
   void stop();
 
