@@ -55,9 +55,9 @@ int run_wan_sim(const CLI::App& command, const WanSimFlags& flags) {
 
 void add_relay_flags(CLI::App& command, WanSimFlags& flags) {
   add_repeated(command, "--map", flags.maps,
-               "relay: FROM:TO=HOST:PORT[,listen=HOST:PORT], repeated: where TO listens as seen "
-               "from FROM, and where the relay listens (default: any port of 127.0.0.1). Prints "
-               "the address that FROM dials instead");
+               "relay: FROM:TO=HOST:PORT[,listen=HOST:PORT][,udp], repeated: where TO listens as "
+               "seen from FROM, and where the relay listens (default: any port of 127.0.0.1). "
+               "Prints the address that FROM dials instead");
   command.add_option("--control", flags.control,
                      "relay: a Unix socket that takes one command a line, as in [[event]]");
   command.add_option("--http", flags.http,

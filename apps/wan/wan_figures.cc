@@ -40,7 +40,12 @@ Json link_json(const wan_sim::Pair& pair, const LinkState& link, const DirectedS
           {"connections", stats.connections},
           {"buffered_bytes", stats.buffered_bytes},
           {"missed_bytes", stats.missed_bytes},
-          {"lateness_p99_ms", in_ms(stats.lateness_p99)}};
+          {"lateness_p99_ms", in_ms(stats.lateness_p99)},
+          {"datagrams", stats.datagrams},
+          {"datagrams_lost", stats.datagrams_lost},
+          {"datagrams_dropped", stats.datagrams_dropped},
+          {"datagrams_missed", stats.datagrams_missed},
+          {"datagram_flows", stats.datagram_flows}};
 }
 
 using Value = std::function<double(const LinkState&, const DirectedStats&)>;
@@ -120,6 +125,14 @@ std::string metrics_text(const WanFigures& figures) {
            [](const auto&, const auto& stats) { return double(stats.missed_bytes); }),
       link("lateness_p99_seconds", "How late the relay itself releases bytes.", gauge,
            [](const auto&, const auto& stats) { return in_s(stats.lateness_p99); }),
+      link("datagrams_total", "UDP datagrams delivered.", counter,
+           [](const auto&, const auto& stats) { return double(stats.datagrams); }),
+      link("datagrams_lost_total", "UDP datagrams lost by chance or by a fault.", counter,
+           [](const auto&, const auto& stats) { return double(stats.datagrams_lost); }),
+      link("datagrams_dropped_total", "UDP datagrams that found the queue full.", counter,
+           [](const auto&, const auto& stats) { return double(stats.datagrams_dropped); }),
+      link("datagrams_missed_total", "UDP datagrams that this machine had no room for.", counter,
+           [](const auto&, const auto& stats) { return double(stats.datagrams_missed); }),
       valid_family(figures)};
   return prometheus::TextSerializer().Serialize(families);
 }

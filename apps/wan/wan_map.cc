@@ -11,7 +11,7 @@ namespace {
 
 using asio::ip::tcp;
 
-constexpr char kForm[] = "FROM:TO=HOST:PORT[,listen=HOST:PORT]";
+constexpr char kForm[] = "FROM:TO=HOST:PORT[,listen=HOST:PORT][,udp]";
 constexpr std::string_view kListen = "listen=";
 
 [[noreturn]] void bad_map(const std::string& text, const std::string& problem) {
@@ -40,8 +40,12 @@ WanMap parse_wan_map(const std::string& text) {
   WanMap map{text, text.substr(0, colon), text.substr(colon + 1, equals - colon - 1),
              endpoint_in(part, text)};
   while (std::getline(parts, part, ',')) {
-    if (!part.starts_with(kListen)) bad_map(text, ": '" + part + "' is not known; " + kForm);
-    map.listen = endpoint_in(part.substr(kListen.size()), text);
+    if (part == "udp")
+      map.udp = true;
+    else if (part.starts_with(kListen))
+      map.listen = endpoint_in(part.substr(kListen.size()), text);
+    else
+      bad_map(text, ": '" + part + "' is not known; " + kForm);
   }
   return map;
 }
@@ -54,10 +58,6 @@ tcp::endpoint resolve_for(const std::string& flag, const inter::Endpoint& endpoi
   if (error)
     throw CLI::ValidationError(flag, "cannot resolve " + endpoint.host + ": " + error.message());
   return *found.begin();
-}
-
-std::string to_text(const tcp::endpoint& endpoint) {
-  return inter::to_string({endpoint.address().to_string(), endpoint.port()});
 }
 
 }  // namespace causeway::apps

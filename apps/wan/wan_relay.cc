@@ -15,9 +15,11 @@
 
 #include <asio/io_context.hpp>
 #include <asio/ip/tcp.hpp>
+#include <asio/ip/udp.hpp>
 #include <asio/signal_set.hpp>
 #include <asio/steady_timer.hpp>
 
+#include <fmt/format.h>
 #include <CLI/CLI.hpp>
 
 #include "apps/wan/wan_api.h"
@@ -54,6 +56,12 @@ std::string region_of(const wan_sim::Scenario& scenario, const std::string& name
   return name;
 }
 
+std::string datagrams_text(const wan_sim::DirectedStats& link) {
+  if (link.datagrams + link.datagrams_lost + link.datagrams_dropped == 0) return "";
+  return fmt::format("  datagrams {}, lost {}, dropped {}", link.datagrams, link.datagrams_lost,
+                     link.datagrams_dropped);
+}
+
 // One line per directed link that a route uses, in either direction: redrawn in place on a
 // terminal, repeated elsewhere.
 class Figures {
@@ -88,11 +96,12 @@ class Figures {
       const double bytes = static_cast<double>(link.bytes - before_.at(pair).bytes);
       std::printf(
           "%s%s:%s  %.2f Mbit/s  delivered %.1f MB  connections %llu  buffered %.0f KiB  late p99 "
-          "%.2f ms\n",
+          "%.2f ms%s\n",
           terminal_ ? "\033[K" : "", pair.first.c_str(), pair.second.c_str(),
           mbit_s(bytes / std::chrono::duration<double>(interval_).count()),
           static_cast<double>(link.bytes) / 1e6, static_cast<unsigned long long>(link.connections),
-          static_cast<double>(link.buffered_bytes) / 1024, milliseconds(link.lateness_p99));
+          static_cast<double>(link.buffered_bytes) / 1024, milliseconds(link.lateness_p99),
+          datagrams_text(link).c_str());
     }
     std::fflush(stdout);
     shown_ = true;
@@ -109,14 +118,14 @@ class Figures {
   bool shown_ = false;
 };
 
-void print_map(const WanMap& map, const tcp::endpoint& port, const wan_sim::LinkProfile& link) {
+void print_map(const WanMap& map, const std::string& port, const wan_sim::LinkProfile& link) {
   const std::string congestion(wan_sim::kCongestions[static_cast<std::size_t>(link.congestion)]);
   std::printf(
-      "%s:%s  dial %s  (to %s; %g Mbit/s, %g ms one-way, jitter %g ms, loss %g, "
+      "%s:%s  %s %s  (to %s; %g Mbit/s, %g ms one-way, jitter %g ms, loss %g, "
       "congestion control %s)\n",
-      map.from.c_str(), map.to.c_str(), to_text(port).c_str(), inter::to_string(map.target).c_str(),
-      mbit_s(link.rate_bytes_per_s), milliseconds(link.delay), milliseconds(link.jitter.scale),
-      link.loss.mean(), congestion.c_str());
+      map.from.c_str(), map.to.c_str(), map.udp ? "send UDP to" : "dial", port.c_str(),
+      inter::to_string(map.target).c_str(), mbit_s(link.rate_bytes_per_s), milliseconds(link.delay),
+      milliseconds(link.jitter.scale), link.loss.mean(), congestion.c_str());
 }
 
 class RelayCommand {
@@ -126,9 +135,12 @@ class RelayCommand {
     if (!flags.record.empty()) recording_.emplace(flags.record, scenario);
     wan_sim::RelayOptions options;
     if (recording_) options.on_event = [this](const auto& event) { recording_->add(event); };
+    std::vector<WanMap> maps;
+    for (const std::string& map : flags.maps) maps.push_back(parse_wan_map(map));
+    options.datagrams_only = std::ranges::all_of(maps, &WanMap::udp);
     relay_.emplace(context_.get_executor(), scenario, options);
     begun_ = std::chrono::steady_clock::now();
-    for (const std::string& map : flags.maps) open(parse_wan_map(map));
+    for (const WanMap& map : maps) open(map);
     if (!flags.control.empty()) {
       control_.emplace(context_.get_executor(), flags.control,
                        [this](const std::string& line) { return answer(line); });
@@ -163,23 +175,31 @@ class RelayCommand {
 
  private:
   void open(const WanMap& map) {
-    const tcp::endpoint target = resolve_for("--map", map.target);
-    const tcp::endpoint port = listen(map, [target] { return target; });
+    const std::string port = listen(map);
     const Pair pair{region_of(scenario_, map.from), region_of(scenario_, map.to)};
     print_map(map, port, scenario_.links.at(pair));
     pairs_.push_back(pair);
     pairs_.emplace_back(pair.second, pair.first);
     mapped_[map.from + ":" + map.to] = pair;
-    ports_.push_back({"tcp", map.from, map.to, to_text(port), inter::to_string(map.target)});
+    ports_.push_back(
+        {map.udp ? "udp" : "tcp", map.from, map.to, port, inter::to_string(map.target)});
   }
-  tcp::endpoint listen(const WanMap& map, const wan_sim::Relay::Upstream& upstream) {
+  std::string listen(const WanMap& map) {
+    const tcp::endpoint target = resolve_for("--map", map.target);
     const tcp::endpoint where = resolve_for("--map", map.listen);
     try {
-      return relay_->open(map.from, map.to, upstream, where);
+      if (map.udp)
+        return to_text(
+            relay_->open_datagrams(map.from, map.to, datagrams(target), datagrams(where)));
+      return to_text(relay_->open(
+          map.from, map.to, [target] { return target; }, where));
     } catch (const std::system_error& error) {
       if (error.code() == wan_sim::Errc::bad_scenario) throw;
       inter::throw_cannot_listen(map.listen, error.code());
     }
+  }
+  static asio::ip::udp::endpoint datagrams(const tcp::endpoint& endpoint) {
+    return {endpoint.address(), endpoint.port()};
   }
   wan_sim::Verdict judge() const {
     wan_sim::Verdict verdict = relay_->verdict();

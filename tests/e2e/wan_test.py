@@ -1,5 +1,6 @@
 """`causeway wan-sim` as a tool of its own: between programs that know nothing of it."""
 import contextlib
+import json
 import re
 import socket
 import threading
@@ -75,6 +76,33 @@ class Wan(WanCase):
             _, said = self.start_wan("--map", f"us:eu=[::1]:{server.port},listen=[::1]:0")
             port = int(re.search(r"dial \[::1\]:(\d+)  \(to \[::1\]:", said).group(1))
             self.assertEqual(self.echoed("::1", port), b"hello")
+
+    def test_udp_answers_come_back_and_are_counted(self):
+        with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as server, socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as client:
+            server.bind(("127.0.0.1", 0))
+            server.settimeout(60)
+            client.settimeout(60)
+            child, said = self.start_wan("--map", f"us:eu=127.0.0.1:{server.getsockname()[1]},udp", "--http", "0")
+            port = int(re.search(r"us:eu  send UDP to 127\.0\.0\.1:(\d+)  \(to ", said).group(1))
+            client.sendto(b"question", ("127.0.0.1", port))
+            question, asker = server.recvfrom(100)
+            server.sendto(question + b" answered", asker)
+            self.assertEqual(client.recvfrom(100), (b"question answered", ("127.0.0.1", port)))
+            url = re.search(r"(http://\S+)", said).group(1)
+            links = json.loads(self.run_causeway("wan-sim", "--tell", url, "--command", "links"))["links"]
+            self.assertEqual([link["datagrams"] for link in links], [1, 1])
+            maps = json.loads(self.run_causeway("wan-sim", "--tell", url, "--command", "maps"))["maps"]
+            self.assertEqual([one["protocol"] for one in maps], ["udp"])
+
+    def test_settings_of_packets_need_udp_alone(self):
+        """A stream cannot be reordered or lose bytes; datagrams can."""
+        (self.directory / "wan.toml").write_text(SCENARIO + "reorder = 0.1\n")
+        tcp = ("--map", "us:eu=127.0.0.1:1")
+        udp = ("--map", "eu:us=127.0.0.1:1,udp")
+        for maps in (tcp, tcp + udp):
+            said = self.run_causeway("wan-sim", self.directory / "wan.toml", *maps, code=2)
+            self.assertIn("the relay engine cannot honour reorder", said)
+        self.run_causeway("wan-sim", self.directory / "wan.toml", *udp, "--seconds", "0.01", code=1)  # carried nothing
 
     def test_a_port_in_use_is_named(self):
         with Echo() as server:

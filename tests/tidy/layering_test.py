@@ -69,7 +69,7 @@ ROOMS = {
     "wan-sim/scenario": ["wan-sim/base", "inter/base"],
     "wan-sim/link": ["wan-sim/base", "wan-sim/scenario"],
     "wan-sim/relay": ["wan-sim/base", "wan-sim/scenario", "wan-sim/link", "inter/base"],
-    "wan-sim/packet": ["wan-sim/base", "wan-sim/scenario", "wan-sim/relay"],
+    "wan-sim/packet": ["wan-sim/base", "wan-sim/scenario", "wan-sim/link", "wan-sim/relay"],
     "wan-sim/virtual": ["wan-sim/base", "wan-sim/scenario", "wan-sim/link", "inter/frame", "inter/route",
                         "inter/mesh"],
 

@@ -19,6 +19,7 @@
 
 #include <asio/any_io_executor.hpp>
 #include <asio/ip/tcp.hpp>
+#include <asio/ip/udp.hpp>
 
 #include "wan-sim/base/verdict.h"
 #include "wan-sim/link/link_rules.h"
@@ -35,6 +36,10 @@ struct DirectedStats {
   std::chrono::microseconds lateness_p99{0};  // how late the relay itself released segments
   // What the link could have carried while senders had bytes waiting that the relay had not read.
   std::uint64_t missed_bytes = 0;
+  // Delivered; lost by chance or by a fault; dropped by a full queue; and what this machine had no
+  // room for. Flows: sources, over the relay's life.
+  std::uint64_t datagrams = 0, datagrams_lost = 0, datagrams_dropped = 0, datagrams_missed = 0;
+  std::uint64_t datagram_flows = 0;
 };
 
 // What a link is now, as the file and all that happened since left it.
@@ -59,6 +64,9 @@ struct RelayOptions {
   std::function<void(const RelayEvent&)> on_event{};
   // Every draw of chance that a seed repeats, with its link and the number of its flow there.
   std::function<void(const Pair&, const Decision&)> on_decision{};
+  // Only open_datagrams is called: then packets may be reordered, duplicated and spoilt too, which
+  // a stream cannot be.
+  bool datagrams_only = false;
 };
 
 inline asio::ip::tcp::endpoint any_loopback_port() {
@@ -83,6 +91,12 @@ class Relay {
   // std::system_error with the system's own code if it cannot listen there.
   asio::ip::tcp::endpoint open(const std::string& from, const std::string& to, Upstream upstream,
                                const asio::ip::tcp::endpoint& listen = any_loopback_port());
+
+  // The same for UDP. The datagrams of each source are a flow until they pause for two minutes;
+  // what `target` answers goes back to that source. A host with a rate of its own is refused.
+  asio::ip::udp::endpoint open_datagrams(const std::string& from, const std::string& to,
+                                         const asio::ip::udp::endpoint& target,
+                                         const asio::ip::udp::endpoint& listen);
 
   // Whatever a timeline can say, now.
   void act(const Action& action);
