@@ -1,10 +1,14 @@
 """`causeway.wan.Wan`: the relay as a block of a Python test."""
 import importlib.util
+import json
 import os
 import pathlib
+import re
+import shutil
+import sys
 import unittest
 
-from harness import CAUSEWAY, free_port, processes
+from harness import CAUSEWAY, free_port, processes, wait_until
 from wan_test import SCENARIO, Echo, WanCase
 
 SOURCE = pathlib.Path(os.environ["CAUSEWAY_SOURCE"]) / "python" / "causeway" / "wan.py"
@@ -78,6 +82,34 @@ class WanPython(WanCase):
         self.addCleanup(os.environ.pop, "http_proxy")
         with self.wan() as wan:
             self.assertEqual(len(wan.links()), 2)
+
+
+class WanExample(WanCase):
+    EXAMPLE = pathlib.Path(os.environ["CAUSEWAY_SOURCE"]) / "examples" / "redis"
+
+    @unittest.skipUnless(shutil.which("redis-server"), "needs redis-server")
+    def test_a_redis_replica_comes_back_after_a_cut(self):
+        package = self.directory / "packages" / "causeway"
+        package.mkdir(parents=True)
+        (package / "__init__.py").touch()
+        shutil.copy(SOURCE, package)
+        said = self.finish(self.start_program(sys.executable, self.EXAMPLE / "replication.py", CAUSEWAY,
+                                              env={"PYTHONPATH": str(package.parent)}))
+        far, cut = (float(re.search(rf"{line} +([0-9.]+) s", said).group(1)) for line in ("with 500 ms", "with a cut of 3 s"))
+        self.assertGreaterEqual(far, 0.5)
+        self.assertGreaterEqual(cut, 2.9, "the cut was there")
+
+    def test_the_containers_command_is_understood(self):
+        words = json.loads(re.search(r"command: (\[\"wan-sim.*\])", (self.EXAMPLE / "compose.yaml").read_text()).group(1))
+        self.assertEqual(words[:2], ["wan-sim", "/wan.toml"])
+        with Echo() as server:
+            here = {"primary:6379": f"127.0.0.1:{server.port}", "0.0.0.0:6379": "127.0.0.1:0", "0.0.0.0:7070": "127.0.0.1:0"}
+            for there, instead in here.items():
+                words = [word.replace(there, instead) for word in words]
+            child = self.start(*words[:1], self.EXAMPLE / "wan.toml", *words[2:])
+            wait_until(lambda: "Ctrl-C ends it" in child.log.read_text(), "wan-sim to listen", child)
+            port = int(re.search(r"dial 127\.0\.0\.1:(\d+)", child.log.read_text()).group(1))
+            self.assertEqual(self.echoed("127.0.0.1", port), b"hello")
 
 
 if __name__ == "__main__":
