@@ -120,9 +120,9 @@ class WanHttp(WanCase):
         self.assertEqual(self.echoed("127.0.0.1", self.port), b"hello")
         self.assertEqual(self.link("us", "eu")["connections"], 1)
         wait_until(lambda: self.link("us", "eu")["bytes"] == 5, "the figures")
-        self.ask("/command", {"pair": ["eu", "us"], "rate_mbit_s": 3, "loss": 0.25})
+        self.ask("/command", {"pair": ["eu", "us"], "rate_mbit_s": 3, "delay_ms": 3})
         changed = self.link("eu", "us")
-        self.assertEqual((changed["rate_mbit_s"], changed["loss"]), (3, 0.25))
+        self.assertEqual((changed["rate_mbit_s"], changed["delay_ms"]), (3, 3))
         self.ask("/cut", {"pair": ["eu", "us"]})
         self.assertTrue(self.link("us", "eu")["refused"])
         with self.assertRaises(ConnectionResetError):
