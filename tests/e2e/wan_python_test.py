@@ -99,17 +99,26 @@ class WanExample(WanCase):
         self.assertGreaterEqual(far, 0.5)
         self.assertGreaterEqual(cut, 2.9, "the cut was there")
 
-    def test_the_containers_command_is_understood(self):
-        words = json.loads(re.search(r"command: (\[\"wan-sim.*\])", (self.EXAMPLE / "compose.yaml").read_text()).group(1))
-        self.assertEqual(words[:2], ["wan-sim", "/wan.toml"])
+    def try_command(self, file, instead):
+        """The relay's command line of a container, with addresses of this host."""
+        words = json.loads(re.search(r"(\[\"wan-sim.*\])", (self.EXAMPLE / file).read_text()).group(1))
+        for there, here in instead.items():
+            words = [word.replace(there, here) for word in words]
+        child = self.start(words[0], self.EXAMPLE / "wan.toml", *words[2:])
+        wait_until(lambda: "Ctrl-C ends it" in child.log.read_text(), "wan-sim to listen", child)
+        port = int(re.search(r"dial 127\.0\.0\.1:(\d+)", child.log.read_text()).group(1))
+        self.assertEqual(self.echoed("127.0.0.1", port), b"hello")
+
+    def test_the_containers_commands_are_understood(self):
         with Echo() as server:
-            here = {"primary:6379": f"127.0.0.1:{server.port}", "0.0.0.0:6379": "127.0.0.1:0", "0.0.0.0:7070": "127.0.0.1:0"}
-            for there, instead in here.items():
-                words = [word.replace(there, instead) for word in words]
-            child = self.start(*words[:1], self.EXAMPLE / "wan.toml", *words[2:])
-            wait_until(lambda: "Ctrl-C ends it" in child.log.read_text(), "wan-sim to listen", child)
-            port = int(re.search(r"dial 127\.0\.0\.1:(\d+)", child.log.read_text()).group(1))
-            self.assertEqual(self.echoed("127.0.0.1", port), b"hello")
+            here = {"primary:6379": f"127.0.0.1:{server.port}", "0.0.0.0:7070": "127.0.0.1:0"}
+            self.try_command("compose.yaml", {**here, "0.0.0.0:6379": "127.0.0.1:0"})
+            self.try_command("pod.yaml", {**here, "127.0.0.1:7001": "127.0.0.1:0"})
+
+    def test_the_pod_has_the_same_scenario(self):
+        lines = [line.strip() for line in (self.EXAMPLE / "pod.yaml").read_text().splitlines()]
+        for line in (self.EXAMPLE / "wan.toml").read_text().splitlines()[1:]:  # below its comment
+            self.assertIn(line, lines)
 
 
 if __name__ == "__main__":
