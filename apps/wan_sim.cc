@@ -10,7 +10,7 @@
 
 #include "apps/commands.h"
 #include "apps/flags.h"
-#include "wan-sim/relay/control.h"
+#include "apps/wan/wan_tell.h"
 #include "wan-sim/relay/recording.h"
 
 namespace causeway::apps {
@@ -21,6 +21,7 @@ void refuse_flags_of_other_engines(const CLI::App& command, const std::string& e
   static const std::vector<std::pair<std::string, std::vector<std::string>>> engines_of{
       {"--map", {"relay"}},
       {"--control", {"relay"}},
+      {"--http", {"relay"}},
       {"--record", {"relay"}},
       {"--seconds", {"relay", "packet"}},
       {"--run", {"packet"}},
@@ -37,7 +38,7 @@ void refuse_flags_of_other_engines(const CLI::App& command, const std::string& e
 
 int run_wan_sim(const CLI::App& command, const WanSimFlags& flags) {
   if (!flags.tell.empty()) {
-    const std::string answer = wan_sim::tell(flags.tell, flags.command);
+    const std::string answer = wan_tell(flags.tell, flags.command);
     std::printf("%s\n", answer.c_str());
     return answer.starts_with("error") ? 2 : 0;
   }
@@ -54,14 +55,19 @@ int run_wan_sim(const CLI::App& command, const WanSimFlags& flags) {
 
 void add_relay_flags(CLI::App& command, WanSimFlags& flags) {
   add_repeated(command, "--map", flags.maps,
-               "relay: FROM:TO=HOST:PORT, repeated: where TO listens as seen from FROM. Prints "
-               "the address that FROM dials instead");
+               "relay: FROM:TO=HOST:PORT[,listen=HOST:PORT][,udp], repeated: where TO listens as "
+               "seen from FROM, and where the relay listens (default: any port of 127.0.0.1). "
+               "Prints the address that FROM dials instead");
   command.add_option("--control", flags.control,
                      "relay: a Unix socket that takes one command a line, as in [[event]]");
+  command.add_option("--http", flags.http,
+                     "relay: HOST:PORT, or a port of 127.0.0.1 alone, with figures, a page that "
+                     "shows them, and commands. Nobody is asked who they are");
   command.add_option("--record", flags.record, "relay: write what happens to this file");
   command.add_option("--replay", flags.replay,
                      "A recording instead of PROFILE, with what was done to it by hand");
-  command.add_option("--tell", flags.tell, "Send --command to the socket of a running wan-sim");
+  command.add_option("--tell", flags.tell,
+                     "Send --command to a running wan-sim: its socket, or http://HOST:PORT");
   command.add_option("--command", flags.command,
                      "The command to send, such as 'fault = \"reset\"'");
 }

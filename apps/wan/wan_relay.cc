@@ -15,13 +15,18 @@
 
 #include <asio/io_context.hpp>
 #include <asio/ip/tcp.hpp>
+#include <asio/ip/udp.hpp>
 #include <asio/signal_set.hpp>
 #include <asio/steady_timer.hpp>
 
+#include <fmt/format.h>
 #include <CLI/CLI.hpp>
 
+#include "apps/wan/wan_api.h"
+#include "apps/wan/wan_map.h"
 #include "apps/wan/wan_sim.h"
 #include "inter/mesh/mesh.h"
+#include "wan-sim/base/error.h"
 #include "wan-sim/base/verdict.h"
 #include "wan-sim/relay/control.h"
 #include "wan-sim/relay/recording.h"
@@ -36,34 +41,6 @@ using wan_sim::Pair;
 constexpr std::chrono::seconds kTerminalInterval{1};
 constexpr std::chrono::seconds kPlainInterval{5};
 
-struct Route {
-  std::string from, to;  // regions or hosts
-  inter::Endpoint target;
-};
-
-Route parse_route(const std::string& text) {
-  const std::size_t equals = text.find('=');
-  const std::size_t colon = text.find(':');
-  if (equals == std::string::npos || colon == std::string::npos || colon > equals) {
-    throw CLI::ValidationError("--map", "'" + text + "' is not FROM:TO=HOST:PORT");
-  }
-  try {
-    return {text.substr(0, colon), text.substr(colon + 1, equals - colon - 1),
-            inter::parse_endpoint(text.substr(equals + 1))};
-  } catch (const std::system_error& error) {
-    throw CLI::ValidationError("--map", "'" + text + "': " + error.what());
-  }
-}
-
-tcp::endpoint resolve(asio::io_context& context, const inter::Endpoint& endpoint) {
-  std::error_code error;
-  const auto found =
-      tcp::resolver(context).resolve(endpoint.host, std::to_string(endpoint.port), error);
-  if (error)
-    throw CLI::ValidationError("--map", "cannot resolve " + endpoint.host + ": " + error.message());
-  return *found.begin();
-}
-
 double mbit_s(double bytes_per_s) {
   return bytes_per_s * 8 / 1e6;
 }
@@ -77,6 +54,12 @@ std::string region_of(const wan_sim::Scenario& scenario, const std::string& name
     if (host.name == name) return host.region;
   }
   return name;
+}
+
+std::string datagrams_text(const wan_sim::DirectedStats& link) {
+  if (link.datagrams + link.datagrams_lost + link.datagrams_dropped == 0) return "";
+  return fmt::format("  datagrams {}, lost {}, dropped {}", link.datagrams, link.datagrams_lost,
+                     link.datagrams_dropped);
 }
 
 // One line per directed link that a route uses, in either direction: redrawn in place on a
@@ -113,11 +96,12 @@ class Figures {
       const double bytes = static_cast<double>(link.bytes - before_.at(pair).bytes);
       std::printf(
           "%s%s:%s  %.2f Mbit/s  delivered %.1f MB  connections %llu  buffered %.0f KiB  late p99 "
-          "%.2f ms\n",
+          "%.2f ms%s\n",
           terminal_ ? "\033[K" : "", pair.first.c_str(), pair.second.c_str(),
           mbit_s(bytes / std::chrono::duration<double>(interval_).count()),
           static_cast<double>(link.bytes) / 1e6, static_cast<unsigned long long>(link.connections),
-          static_cast<double>(link.buffered_bytes) / 1024, milliseconds(link.lateness_p99));
+          static_cast<double>(link.buffered_bytes) / 1024, milliseconds(link.lateness_p99),
+          datagrams_text(link).c_str());
     }
     std::fflush(stdout);
     shown_ = true;
@@ -134,15 +118,14 @@ class Figures {
   bool shown_ = false;
 };
 
-void print_route(const Route& route, const tcp::endpoint& port, const wan_sim::LinkProfile& link) {
+void print_map(const WanMap& map, const std::string& port, const wan_sim::LinkProfile& link) {
   const std::string congestion(wan_sim::kCongestions[static_cast<std::size_t>(link.congestion)]);
   std::printf(
-      "%s:%s  dial %s:%u  (to %s; %g Mbit/s, %g ms one-way, jitter %g ms, loss %g, "
+      "%s:%s  %s %s  (to %s; %g Mbit/s, %g ms one-way, jitter %g ms, loss %g, "
       "congestion control %s)\n",
-      route.from.c_str(), route.to.c_str(), port.address().to_string().c_str(), port.port(),
-      inter::to_string(route.target).c_str(), mbit_s(link.rate_bytes_per_s),
-      milliseconds(link.delay), milliseconds(link.jitter.scale), link.loss.mean(),
-      congestion.c_str());
+      map.from.c_str(), map.to.c_str(), map.udp ? "send UDP to" : "dial", port.c_str(),
+      inter::to_string(map.target).c_str(), mbit_s(link.rate_bytes_per_s), milliseconds(link.delay),
+      milliseconds(link.jitter.scale), link.loss.mean(), congestion.c_str());
 }
 
 class RelayCommand {
@@ -152,13 +135,17 @@ class RelayCommand {
     if (!flags.record.empty()) recording_.emplace(flags.record, scenario);
     wan_sim::RelayOptions options;
     if (recording_) options.on_event = [this](const auto& event) { recording_->add(event); };
+    std::vector<WanMap> maps;
+    for (const std::string& map : flags.maps) maps.push_back(parse_wan_map(map));
+    options.datagrams_only = std::ranges::all_of(maps, &WanMap::udp);
     relay_.emplace(context_.get_executor(), scenario, options);
     begun_ = std::chrono::steady_clock::now();
-    for (const std::string& map : flags.maps) open(parse_route(map));
+    for (const WanMap& map : maps) open(map);
     if (!flags.control.empty()) {
       control_.emplace(context_.get_executor(), flags.control,
                        [this](const std::string& line) { return answer(line); });
     }
+    if (!flags.http.empty()) serve(flags.http);
     if (flags.seconds) {
       end_.expires_after(std::chrono::nanoseconds(static_cast<std::int64_t>(1e9 * *flags.seconds)));
       end_.async_wait([this](std::error_code cancelled) {
@@ -187,14 +174,32 @@ class RelayCommand {
   }
 
  private:
-  void open(const Route& route) {
-    const tcp::endpoint target = resolve(context_, route.target);
-    const auto port = relay_->open(route.from, route.to, [target] { return target; });
-    const Pair pair{region_of(scenario_, route.from), region_of(scenario_, route.to)};
-    print_route(route, port, scenario_.links.at(pair));
+  void open(const WanMap& map) {
+    const std::string port = listen(map);
+    const Pair pair{region_of(scenario_, map.from), region_of(scenario_, map.to)};
+    print_map(map, port, scenario_.links.at(pair));
     pairs_.push_back(pair);
     pairs_.emplace_back(pair.second, pair.first);
-    mapped_[route.from + ":" + route.to] = pair;
+    mapped_[map.from + ":" + map.to] = pair;
+    ports_.push_back(
+        {map.udp ? "udp" : "tcp", map.from, map.to, port, inter::to_string(map.target)});
+  }
+  std::string listen(const WanMap& map) {
+    const tcp::endpoint target = resolve_for("--map", map.target);
+    const tcp::endpoint where = resolve_for("--map", map.listen);
+    try {
+      if (map.udp)
+        return to_text(
+            relay_->open_datagrams(map.from, map.to, datagrams(target), datagrams(where)));
+      return to_text(relay_->open(
+          map.from, map.to, [target] { return target; }, where));
+    } catch (const std::system_error& error) {
+      if (error.code() == wan_sim::Errc::bad_scenario) throw;
+      inter::throw_cannot_listen(map.listen, error.code());
+    }
+  }
+  static asio::ip::udp::endpoint datagrams(const tcp::endpoint& endpoint) {
+    return {endpoint.address(), endpoint.port()};
   }
   wan_sim::Verdict judge() const {
     wan_sim::Verdict verdict = relay_->verdict();
@@ -209,6 +214,25 @@ class RelayCommand {
     if (line == "stats") return wan_sim::to_json(relay_->stats());
     relay_->command(line);
     return "ok";
+  }
+  WanFigures look() const {
+    return {scenario_.name,  wan_sim::in_seconds(since_start()),
+            relay_->links(), relay_->stats(),
+            judge(),         ports_};
+  }
+  void serve(const std::string& address) {
+    const bool port_alone = address.find(':') == std::string::npos;
+    const inter::Endpoint where =
+        inter::parse_endpoint(port_alone ? "127.0.0.1:" + address : address);
+    api_.emplace(where, context_.get_executor(),
+                 WanApi::Source{[this] { return look(); },
+                                [this](const std::string& line) { relay_->command(line); }});
+    std::printf("http://%s  shows the links and takes commands\n",
+                inter::to_string({where.host, api_->port()}).c_str());
+    std::error_code no_address;
+    const auto number = asio::ip::make_address(where.host, no_address);
+    if (where.host != "localhost" && (no_address || !number.is_loopback()))
+      std::printf("Whoever reaches this port may change the WAN: it asks nobody who they are.\n");
   }
   wan_sim::Time since_start() const { return std::chrono::steady_clock::now() - begun_; }
   void record_figures() {
@@ -229,6 +253,8 @@ class RelayCommand {
   std::chrono::steady_clock::time_point begun_;
   std::vector<Pair> pairs_;
   std::map<std::string, Pair> mapped_;  // by FROM:TO as given
+  std::vector<WanPort> ports_;
+  std::optional<WanApi> api_;  // goes first: its threads ask for the rest
   int exit_code_ = 0;
 };
 

@@ -16,8 +16,8 @@ struct WanSimFlags {
   std::vector<std::string> maps;
   std::optional<double> seconds;
   std::filesystem::path control, record, replay;
-  std::filesystem::path tell;
-  std::string command;
+  std::string http;
+  std::string tell, command;
   std::vector<std::string> transfers;
   double idle_s = 0;
   std::string run_in;  // the region of `program`

@@ -69,15 +69,16 @@ ROOMS = {
     "wan-sim/scenario": ["wan-sim/base", "inter/base"],
     "wan-sim/link": ["wan-sim/base", "wan-sim/scenario"],
     "wan-sim/relay": ["wan-sim/base", "wan-sim/scenario", "wan-sim/link", "inter/base"],
-    "wan-sim/packet": ["wan-sim/base", "wan-sim/scenario", "wan-sim/relay"],
+    "wan-sim/packet": ["wan-sim/base", "wan-sim/scenario", "wan-sim/link", "wan-sim/relay"],
     "wan-sim/virtual": ["wan-sim/base", "wan-sim/scenario", "wan-sim/link", "inter/frame", "inter/route",
                         "inter/mesh"],
 
     "apps/describe": [],
     "apps/run/page": [],
+    "apps/run/http": ["inter/*"],
     "apps/run/config": ["apps/run/page", "compression/*", "inter/*", "diloco/*", "intra/*"],
     "apps/run/region": ["apps/run/config", "apps/run/page", "compression/*", "inter/*", "diloco/*", "intra/*"],
-    "apps/run/watch": ["apps/run/config", "apps/run/page", "apps/run/region", "inter/*", "diloco/*"],
+    "apps/run/watch": ["apps/run/config", "apps/run/page", "apps/run/http", "apps/run/region", "inter/*", "diloco/*"],
     "apps/run/doctor": ["apps/run/config", "apps/run/page", "apps/run/region", "inter/*", "diloco/*", "intra/*"],
     "apps/run/learning": ["apps/run/config", "apps/run/page", "compression/*", "inter/*", "diloco/*", "intra/*"],
     "apps/run/probe": ["apps/run/config", "apps/run/region", "compression/*", "inter/*", "diloco/*", "intra/*"],
@@ -95,7 +96,7 @@ ROOMS = {
                           "diloco/*", "intra/*"],
     "apps/run/follow": ["apps/run/config", "apps/run/watch", "apps/run/replay", "apps/run/transfer", "compression/*",
                         "inter/*", "diloco/*", "intra/*"],
-    "apps/wan": ["apps/run/region", "inter/*", "wan-sim/*"],
+    "apps/wan": ["apps/run/http", "apps/run/region", "inter/*", "wan-sim/*"],
     "apps": ["apps/*", "compression/*", "inter/*", "diloco/*", "intra/*", "wan-sim/*"],
 }
 FOLDERS = {name.split("/")[0] for name in ROOMS}

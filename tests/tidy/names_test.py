@@ -31,7 +31,7 @@ COLLECTIONS = {
         "apps/run/region/own_process.h", "intra/cuda/device/cudnn_attention.h", "compression/base/parallel.h", "inter/base/async.h", "inter/base/retry.h",
         "diloco/files/file_io.h", "diloco/files/fault_point.h", "intra/base/resources.h", "intra/published/checkpoint.h",
         "intra/worker/worker_arguments.h"),
-    "constants": ("inter/base/limits.h",),
+    "constants": ("inter/base/limits.h", "apps/wan/wan_pages.h"),
     "errors": ("compression/cuda/error.h",),
     "to and from bytes": (
         "inter/base/wire.h", "inter/frame/frame_body.h", "diloco/log/wire.h", "diloco/ledger/ledger_file.h",

@@ -124,6 +124,7 @@ class LinkRules {
   void observe(std::function<void(const Decision&)> observer) { observer_ = std::move(observer); }
 
   const LinkProfile& profile() const { return profile_; }
+  bool is_black_hole() const { return black_hole_; }
   std::uint64_t segment_bytes() const { return segment_bytes_; }
   // How many bytes of one flow the link accepts before the first of them has arrived and been taken
   // away.

@@ -3,7 +3,6 @@
 #pragma once
 
 #include <cstdint>
-#include <deque>
 #include <functional>
 #include <map>
 #include <memory>
@@ -14,61 +13,13 @@
 
 #include "wan-sim/base/impairments.h"
 #include "wan-sim/base/verdict.h"
+#include "wan-sim/link/packet_link.h"
 #include "wan-sim/packet/namespaces.h"
 #include "wan-sim/relay/relay.h"
 #include "wan-sim/scenario/scenario.h"
 #include "wan-sim/scenario/timeline.h"
 
 namespace causeway::wan_sim {
-
-// The rules of one directed link for real packets, pure: a packet and the time go in, and when it
-// and its copies leave comes out.
-//
-//   lost? ─► queue, full: dropped ─► at the rate, not in a stall ─► + delay + jitter ─► far end
-//
-// Chance is drawn by (link, packet's number): the kernel's TCP decides what packets there are, so a
-// run repeats its draws but not its packets.
-class PacketLink {
- public:
-  PacketLink(const LinkProfile& profile, std::uint64_t key);
-
-  struct Fate {
-    std::vector<Time> leaves{};          // at the far end; none: lost; two: duplicated
-    std::optional<double> corrupt_at{};  // place of the byte to spoil, as a share of the packet
-  };
-  // `bytes`: of the IP packet. A full one is charged its TCP payload, so that the rate is that of
-  // the stream, as in the other engines. `now` never goes back.
-  Fate offer(std::uint64_t bytes, Time now);
-
-  void stall(Time now, Time length) { stalls_.add(now, length); }
-  void black_hole(bool on) { black_hole_ = on; }
-  void change(const LinkProfile& profile, Time now);
-
-  const LinkProfile& profile() const { return profile_; }
-  std::uint64_t lost_packets() const { return lost_packets_; }
-  std::uint64_t dropped_packets() const { return dropped_packets_; }  // by a full queue
-  std::uint64_t passed_bytes() const { return passed_bytes_; }
-
- private:
-  struct Waiting {
-    Time begin;
-    std::uint64_t bytes;
-  };
-  bool has_room(std::uint64_t bytes, Time now);
-  double draw(std::uint64_t purpose) const;
-
-  LinkProfile profile_;
-  std::uint64_t key_;
-  StallSchedule stalls_;
-  LossChain loss_;
-  JitterChain jitter_;
-  bool black_hole_ = false, held_ = false;
-  std::uint64_t packet_ = 0;
-  Time free_at_{0}, last_leave_{0};
-  std::deque<Waiting> waiting_;
-  std::uint64_t waiting_bytes_ = 0;
-  std::uint64_t lost_packets_ = 0, dropped_packets_ = 0, passed_bytes_ = 0;
-};
 
 struct PacketOptions {
   // Whoever runs the regions' processes. Without one a scenario with such actions is refused.

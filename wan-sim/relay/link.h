@@ -77,6 +77,7 @@ class Link : public std::enable_shared_from_this<Link> {
   void set_return_delay(Time delay) { rules_->set_return_delay(delay); }
   void stall(Time at, Time length);
   void black_hole(bool on, Time at);
+  bool is_black_hole() const { return rules_->is_black_hole(); }
   LinkFaults& faults() { return faults_; }
   void observe(std::function<void(const Decision&)> observer) {
     rules_->observe(std::move(observer));

@@ -54,6 +54,11 @@ Json figures(const std::map<Pair, DirectedStats>& stats) {
                             {"buffered_bytes", link.buffered_bytes},
                             {"missed_bytes", link.missed_bytes},
                             {"lateness_p99_us", link.lateness_p99.count()}};
+    if (link.datagrams + link.datagrams_lost + link.datagrams_dropped == 0) continue;
+    links[name_of(pair)].update({{"datagrams", link.datagrams},
+                                 {"datagrams_lost", link.datagrams_lost},
+                                 {"datagrams_dropped", link.datagrams_dropped},
+                                 {"datagrams_missed", link.datagrams_missed}});
   }
   return links;
 }

@@ -1,6 +1,7 @@
 #include "wan-sim/relay/relay.h"
 
 #include <algorithm>
+#include <cassert>
 #include <cstdio>
 #include <memory>
 #include <system_error>
@@ -20,9 +21,14 @@ using asio::ip::tcp;
 
 constexpr std::chrono::milliseconds kAcceptRetryDelay{100};
 
+double share(std::uint64_t missed, std::uint64_t carried) {
+  return missed == 0 ? 0 : static_cast<double>(missed) / static_cast<double>(missed + carried);
+}
+
 double shortfall_of(const DirectedStats& stats) {
-  const auto missed = static_cast<double>(stats.missed_bytes);
-  return missed == 0 ? 0 : missed / (missed + static_cast<double>(stats.bytes));
+  return std::max(share(stats.missed_bytes, stats.bytes),
+                  share(stats.datagrams_missed,
+                        stats.datagrams + stats.datagrams_lost + stats.datagrams_dropped));
 }
 
 std::shared_ptr<Link> host_link(const asio::any_io_executor& executor, const Host& host) {
@@ -44,11 +50,13 @@ Relay::Core::Core(asio::any_io_executor executor, Scenario scenario, RelayOption
       begun_(Link::now()),
       timeline_(scenario_),
       timeline_timer_(executor_) {
-  require_honoured(scenario_, Engine::relay);
+  require_honoured(scenario_, Engine::relay, also());
   if (!options_.on_process) refuse_process_actions(scenario_);
   for (const auto& [pair, profile] : scenario_.links) {
     auto& made = links_[pair] =
         std::make_shared<Link>(executor_, profile, key_of_link(scenario_.seed, pair));
+    datagram_links_[pair] =
+        std::make_shared<DatagramLink>(executor_, profile, key_of_link(scenario_.seed, pair));
     const auto back = scenario_.links.find(reversed(pair));
     if (back != scenario_.links.end()) made->set_return_delay(back->second.delay);
     if (!options_.on_decision) continue;
@@ -86,17 +94,47 @@ Connection::Path Relay::Core::path(const End& from, const End& to) const {
   return path;
 }
 
-tcp::endpoint Relay::Core::open(const std::string& from, const std::string& to, Upstream upstream) {
+tcp::endpoint Relay::Core::open(const std::string& from, const std::string& to, Upstream upstream,
+                                const tcp::endpoint& listen) {
+  assert(!options_.datagrams_only);
   const End near = end_of(from), far = end_of(to);
-  const tcp::endpoint any_port(asio::ip::address_v4::loopback(), 0);
   ports_.push_back(std::make_shared<Port>(Port{{near.region, far.region},
                                                path(near, far),
                                                path(far, near),
                                                std::move(upstream),
-                                               tcp::acceptor(executor_, any_port),
+                                               tcp::acceptor(executor_, listen),
                                                asio::steady_timer(executor_)}));
   accept(ports_.back());
   return ports_.back()->acceptor.local_endpoint();
+}
+
+asio::ip::udp::endpoint Relay::Core::open_datagrams(const std::string& from, const std::string& to,
+                                                    const asio::ip::udp::endpoint& target,
+                                                    const asio::ip::udp::endpoint& listen) {
+  for (const std::string& name : {from, to}) {
+    if (end_of(name).host.empty()) continue;
+    throw std::system_error(Errc::bad_scenario, "host '" + name +
+                                                    "' has a rate of its own, which shapes TCP "
+                                                    "alone; name its region for UDP");
+  }
+  const Pair pair{from, to};
+  link(pair);
+  link(reversed(pair));
+  const auto is_refused = [weak = weak_from_this(), pair] {
+    const auto self = weak.lock();
+    return !self || self->refused_.contains(pair);
+  };
+  datagram_ports_.push_back(std::make_shared<DatagramPort>(
+      executor_, DatagramPort::Route{key_of_link(scenario_.seed, pair), listen, target,
+                                     datagram_links_.at(pair), datagram_links_.at(reversed(pair)),
+                                     is_refused}));
+  datagram_ports_.back()->start();
+  return datagram_ports_.back()->listens();
+}
+
+// The engine whose settings are honoured beside the relay's own.
+std::optional<Engine> Relay::Core::also() const {
+  return options_.datagrams_only ? std::optional(Engine::packet) : std::nullopt;
 }
 
 void Relay::Core::accept(const std::shared_ptr<Port>& port) {
@@ -157,15 +195,26 @@ void Relay::Core::tell(RelayEvent::Kind kind, const Pair& pair, std::uint64_t nu
 
 std::map<Pair, DirectedStats> Relay::Core::stats() const {
   std::map<Pair, DirectedStats> stats;
-  for (const auto& [pair, link] : links_) stats[pair] = link->stats();
+  for (const auto& port : datagram_ports_) port->count_missed();
+  for (const auto& [pair, link] : links_) {
+    stats[pair] = link->stats();
+    datagram_links_.at(pair)->add_to(stats[pair]);
+  }
   return stats;
+}
+
+std::map<Pair, LinkState> Relay::Core::links() const {
+  std::map<Pair, LinkState> links;
+  for (const auto& [pair, link] : links_) {
+    links[pair] = {link->profile(), link->is_black_hole(), refused_.contains(pair)};
+  }
+  return links;
 }
 
 Verdict Relay::Core::verdict() const {
   Verdict verdict;
   verdict.lateness_max = scenario_.lateness_max;
-  for (const auto& [pair, link] : links_) {
-    const DirectedStats stats = link->stats();
+  for (const auto& [pair, stats] : this->stats()) {
     if (stats.releases < kReleasesMin) continue;
     verdict.lateness_p99 = std::max(verdict.lateness_p99, stats.lateness_p99);
     verdict.shortfall = std::max(verdict.shortfall, shortfall_of(stats));
@@ -182,9 +231,12 @@ void Relay::Core::stop() {
     port->retry.cancel();
   }
   ports_.clear();
+  for (const auto& port : datagram_ports_) port->stop();
+  datagram_ports_.clear();
   for (auto& [id, open] : connections_) open.connection->reset();
   connections_.clear();
   for (const auto& [pair, link] : links_) link->stop();
+  for (const auto& [pair, link] : datagram_links_) link->stop();
   for (const auto& [name, host] : hosts_) {
     host.sends->stop();
     host.receives->stop();
@@ -200,8 +252,15 @@ Relay::~Relay() {
   stop();
 }
 
-tcp::endpoint Relay::open(const std::string& from, const std::string& to, Upstream upstream) {
-  return core_->open(from, to, std::move(upstream));
+tcp::endpoint Relay::open(const std::string& from, const std::string& to, Upstream upstream,
+                          const tcp::endpoint& listen) {
+  return core_->open(from, to, std::move(upstream), listen);
+}
+
+asio::ip::udp::endpoint Relay::open_datagrams(const std::string& from, const std::string& to,
+                                              const asio::ip::udp::endpoint& target,
+                                              const asio::ip::udp::endpoint& listen) {
+  return core_->open_datagrams(from, to, target, listen);
 }
 
 void Relay::act(const Action& action) {
@@ -228,6 +287,10 @@ void Relay::stall(const std::string& a, const std::string& b, std::chrono::micro
 
 std::map<Pair, DirectedStats> Relay::stats() const {
   return core_->stats();
+}
+
+std::map<Pair, LinkState> Relay::links() const {
+  return core_->links();
 }
 
 Verdict Relay::verdict() const {
@@ -257,7 +320,7 @@ void Relay::Core::arm_timeline() {
 }
 
 void Relay::Core::command(const std::string& line) {
-  const auto actions = parse_action(scenario_, line);
+  const auto actions = parse_action(scenario_, line, also());
   const Time now = Link::now();
   for (const TimedAction& action : actions) {
     if (std::holds_alternative<ProcessAction>(action.action.what) && !options_.on_process) {
@@ -295,6 +358,7 @@ void Relay::Core::act(const Action& action, Time at) {
 
 void Relay::Core::change(const Pair& pair, const LinkProfile& profile, Time at) {
   link(pair)->change(profile, at);
+  datagram_links_.at(pair)->change(profile, at);
   const auto back = links_.find({pair.second, pair.first});
   if (back != links_.end()) back->second->set_return_delay(profile.delay);
 }
@@ -306,9 +370,11 @@ void Relay::Core::apply_fault(const Fault& fault, const std::vector<Pair>& pairs
     switch (fault.kind) {
       case FaultKind::black_hole:
         target.black_hole(true, at);
+        datagram_links_.at(pair)->black_hole(true);
         break;
       case FaultKind::stall:
         target.stall(at, fault.length);
+        datagram_links_.at(pair)->stall(at, fault.length);
         break;
       case FaultKind::refuse:
         refused_.insert(pair);
@@ -332,7 +398,10 @@ void Relay::Core::heal(const Heal& healed, const std::vector<Pair>& pairs, Time 
   const auto ends = [&](FaultKind kind) { return !healed.kind || healed.kind == kind; };
   for (const Pair& pair : pairs) {
     Link& target = *link(pair);
-    if (ends(FaultKind::black_hole)) target.black_hole(false, at);
+    if (ends(FaultKind::black_hole)) {
+      target.black_hole(false, at);
+      datagram_links_.at(pair)->black_hole(false);
+    }
     if (ends(FaultKind::slow_close)) target.faults().slow_close = Time{0};
     if (ends(FaultKind::refuse)) refused_.erase(pair);
   }

@@ -19,6 +19,7 @@
 
 #include <asio/any_io_executor.hpp>
 #include <asio/ip/tcp.hpp>
+#include <asio/ip/udp.hpp>
 
 #include "wan-sim/base/verdict.h"
 #include "wan-sim/link/link_rules.h"
@@ -35,6 +36,17 @@ struct DirectedStats {
   std::chrono::microseconds lateness_p99{0};  // how late the relay itself released segments
   // What the link could have carried while senders had bytes waiting that the relay had not read.
   std::uint64_t missed_bytes = 0;
+  // Delivered; lost by chance or by a fault; dropped by a full queue; and what this machine had no
+  // room for. Flows: sources, over the relay's life.
+  std::uint64_t datagrams = 0, datagrams_lost = 0, datagrams_dropped = 0, datagrams_missed = 0;
+  std::uint64_t datagram_flows = 0;
+};
+
+// What a link is now, as the file and all that happened since left it.
+struct LinkState {
+  LinkProfile profile;
+  bool black_hole = false;
+  bool refused = false;  // new connections over it are
 };
 
 // Something that a recording keeps. Called on the relay's executor.
@@ -52,7 +64,14 @@ struct RelayOptions {
   std::function<void(const RelayEvent&)> on_event{};
   // Every draw of chance that a seed repeats, with its link and the number of its flow there.
   std::function<void(const Pair&, const Decision&)> on_decision{};
+  // Only open_datagrams is called: then packets may be reordered, duplicated and spoilt too, which
+  // a stream cannot be.
+  bool datagrams_only = false;
 };
+
+inline asio::ip::tcp::endpoint any_loopback_port() {
+  return {asio::ip::address_v4::loopback(), 0};
+}
 
 // Threads: everything runs on the executor given, which must be one thread or a strand, and outlive
 // the relay. An unknown region, or a pair without a link, throws std::system_error
@@ -66,10 +85,18 @@ class Relay {
   Relay(asio::any_io_executor executor, Scenario scenario, RelayOptions options = {});
   ~Relay();
 
-  // Opens a loopback port on which `from` reaches `to`. `upstream` is asked anew for every
-  // connection; while it answers nothing, or nobody listens there, connections are refused. The
-  // dialler sees that as a reset: its connect() has met only the relay.
-  asio::ip::tcp::endpoint open(const std::string& from, const std::string& to, Upstream upstream);
+  // Opens a port on which `from` reaches `to`, by default any free one of 127.0.0.1. `upstream` is
+  // asked anew for every connection; while it answers nothing, or nobody listens there, connections
+  // are refused. The dialler sees that as a reset: its connect() has met only the relay. Throws
+  // std::system_error with the system's own code if it cannot listen there.
+  asio::ip::tcp::endpoint open(const std::string& from, const std::string& to, Upstream upstream,
+                               const asio::ip::tcp::endpoint& listen = any_loopback_port());
+
+  // The same for UDP. The datagrams of each source are a flow until they pause for two minutes;
+  // what `target` answers goes back to that source. A host with a rate of its own is refused.
+  asio::ip::udp::endpoint open_datagrams(const std::string& from, const std::string& to,
+                                         const asio::ip::udp::endpoint& target,
+                                         const asio::ip::udp::endpoint& listen);
 
   // Whatever a timeline can say, now.
   void act(const Action& action);
@@ -86,6 +113,7 @@ class Relay {
   void stall(const std::string& a, const std::string& b, std::chrono::microseconds length);
 
   std::map<Pair, DirectedStats> stats() const;
+  std::map<Pair, LinkState> links() const;
   Verdict verdict() const;
   // Resets all connections and closes the ports; nothing stays pending on the executor. Figures
   // stay.

@@ -12,6 +12,7 @@
 #include <asio/steady_timer.hpp>
 
 #include "wan-sim/relay/connection.h"
+#include "wan-sim/relay/datagram_port.h"
 #include "wan-sim/relay/link.h"
 #include "wan-sim/relay/relay.h"
 #include "wan-sim/scenario/timeline.h"
@@ -24,8 +25,13 @@ class Relay::Core : public std::enable_shared_from_this<Relay::Core> {
  public:
   Core(asio::any_io_executor executor, Scenario scenario, RelayOptions options);
 
-  asio::ip::tcp::endpoint open(const std::string& from, const std::string& to, Upstream upstream);
+  asio::ip::tcp::endpoint open(const std::string& from, const std::string& to, Upstream upstream,
+                               const asio::ip::tcp::endpoint& listen);
+  asio::ip::udp::endpoint open_datagrams(const std::string& from, const std::string& to,
+                                         const asio::ip::udp::endpoint& target,
+                                         const asio::ip::udp::endpoint& listen);
   std::map<Pair, DirectedStats> stats() const;
+  std::map<Pair, LinkState> links() const;
   Verdict verdict() const;
   void stop();
 
@@ -55,6 +61,7 @@ class Relay::Core : public std::enable_shared_from_this<Relay::Core> {
     std::shared_ptr<Link> sends, receives;
   };
 
+  std::optional<Engine> also() const;
   const std::shared_ptr<Link>& link(const Pair& pair) const;
   End end_of(const std::string& name) const;
   Connection::Path path(const End& from, const End& to) const;
@@ -78,6 +85,8 @@ class Relay::Core : public std::enable_shared_from_this<Relay::Core> {
   std::map<Pair, std::shared_ptr<Link>> links_;
   std::map<std::string, HostLinks> hosts_;
   std::vector<std::shared_ptr<Port>> ports_;
+  std::map<Pair, std::shared_ptr<DatagramLink>> datagram_links_;
+  std::vector<std::shared_ptr<DatagramPort>> datagram_ports_;
   std::map<std::uint64_t, Open> connections_;
   std::uint64_t next_connection_ = 0;
   std::set<Pair> refused_;  // as dialled

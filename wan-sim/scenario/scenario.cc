@@ -215,6 +215,10 @@ std::string_view name_of(Engine engine) {
   return "";
 }
 
+unsigned bits_of(std::optional<Engine> engine) {
+  return engine ? static_cast<unsigned>(*engine) : 0;
+}
+
 std::string others(unsigned engines) {
   std::string text;
   for (const Engine engine :
@@ -240,7 +244,8 @@ Scenario load_scenario(const std::filesystem::path& file) {
   return parse_scenario(read_input(file, "a scenario file"), file);
 }
 
-std::vector<TimedAction> parse_action(const Scenario& scenario, const std::string& line) {
+std::vector<TimedAction> parse_action(const Scenario& scenario, const std::string& line,
+                                      std::optional<Engine> also) {
   const TomlReader reader("control");
   const toml::table root = reader.parse("event = {" + line + "}");
   const toml::table* event = root["event"].as_table();
@@ -248,14 +253,15 @@ std::vector<TimedAction> parse_action(const Scenario& scenario, const std::strin
   std::vector<SettingUse> uses;
   auto actions = read_event(reader, scenario, *event, false, uses);
   for (const SettingUse& use : uses) {
-    if (!(use.engines & kRelay)) reader.fail(1, "the relay engine cannot honour " + use.name);
+    if (!(use.engines & (kRelay | bits_of(also))))
+      reader.fail(1, "the relay engine cannot honour " + use.name);
   }
   return actions;
 }
 
-void require_honoured(const Scenario& scenario, Engine engine) {
+void require_honoured(const Scenario& scenario, Engine engine, std::optional<Engine> also) {
   for (const SettingUse& use : scenario.uses) {
-    if (use.engines & static_cast<unsigned>(engine)) continue;
+    if (use.engines & (bits_of(engine) | bits_of(also))) continue;
     throw std::system_error(
         Errc::bad_scenario,
         fmt::format("{}:{}: the {} engine cannot honour {}; engines that can: {}",

@@ -144,15 +144,18 @@ struct Scenario {
 Scenario load_scenario(const std::filesystem::path& file);
 // `file` names the text in messages, and traces are looked for beside it.
 Scenario parse_scenario(const std::string& text, const std::filesystem::path& file);
-// One action as in [[event]], without at_s, as TOML's `key = value, key = value`. With for_s, the
-// second one undoes it.
-std::vector<TimedAction> parse_action(const Scenario& scenario, const std::string& line);
 
 // The engines. virtual_chunks and virtual_fluid are two modes of one.
 enum class Engine : unsigned { relay = 1, packet = 2, virtual_chunks = 4, virtual_fluid = 8 };
+
+// One action as in [[event]], without at_s, as TOML's `key = value, key = value`. With for_s, the
+// second one undoes it. For the relay; `also`: as in require_honoured.
+std::vector<TimedAction> parse_action(const Scenario& scenario, const std::string& line,
+                                      std::optional<Engine> also = {});
+
 // Throws Errc::bad_scenario naming file, line and engine at the first setting that the engine
-// cannot honour.
-void require_honoured(const Scenario& scenario, Engine engine);
+// cannot honour. `also`: what that engine honours passes too.
+void require_honoured(const Scenario& scenario, Engine engine, std::optional<Engine> also = {});
 // Where nobody runs processes: throws Errc::bad_scenario naming the first event that asks for one.
 void refuse_process_actions(const Scenario& scenario);
 

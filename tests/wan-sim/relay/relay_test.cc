@@ -148,6 +148,21 @@ TEST_F(RelayTest, CountsWhatItDelivered) {
   EXPECT_EQ(stats("b", "a").connections, 0U);
 }
 
+TEST_F(RelayTest, ListensWhereItIsToldAndSaysIfThatIsTaken) {
+  use(fast());
+  const auto nobody = [] { return std::nullopt; };
+  const tcp::endpoint everywhere(asio::ip::address_v4::any(), 0);
+  const tcp::endpoint taken = relay_->open("a", "b", nobody, everywhere);
+  EXPECT_TRUE(taken.address().is_unspecified());
+  EXPECT_NE(taken.port(), 0);
+  try {
+    relay_->open("b", "a", nobody, taken);
+    FAIL();
+  } catch (const std::system_error& error) {
+    EXPECT_EQ(error.code(), asio::error::address_in_use);
+  }
+}
+
 TEST_F(RelayTest, NamesThePairsItHasWhenAskedForAnother) {
   use(fast());
   try {

@@ -1,0 +1,32 @@
+// What --map asks for: where a region reaches another one through the relay.
+#pragma once
+
+#include <string>
+
+#include <asio/ip/tcp.hpp>
+
+#include "inter/mesh/mesh.h"
+
+namespace causeway::apps {
+
+struct WanMap {
+  std::string text;      // as given
+  std::string from, to;  // regions or hosts
+  inter::Endpoint target;
+  inter::Endpoint listen{"127.0.0.1", 0};  // port 0: any free one
+  bool udp = false;
+};
+
+// FROM:TO=HOST:PORT[,listen=HOST:PORT][,udp]. Throws CLI::ValidationError with what is allowed.
+WanMap parse_wan_map(const std::string& text);
+
+// Looks the name up. Throws CLI::ValidationError naming `flag`.
+asio::ip::tcp::endpoint resolve_for(const std::string& flag, const inter::Endpoint& endpoint);
+
+// With brackets around an IPv6 address.
+template <typename Protocol>
+std::string to_text(const asio::ip::basic_endpoint<Protocol>& endpoint) {
+  return inter::to_string({endpoint.address().to_string(), endpoint.port()});
+}
+
+}  // namespace causeway::apps
