@@ -13,7 +13,6 @@ namespace {
 using Kind = diloco::OuterOptions::Kind;
 using Mean = diloco::OuterOptions::Mean;
 
-// Another law has other losses: kOuterLaw in tune/loss_table.cc keeps calibrations apart.
 constexpr double kMomenta[] = {0.6, 0.8, 0.9};
 constexpr double kLagMax = 0.05;                     // of momentum, share of the run's rounds
 constexpr double kReach = 1.25, kReachInTime = 2.5;  // lr / (1 - momentum), of sqrt(R)

@@ -9,6 +9,7 @@
 #include "apps/run/config/suitable_outer.h"
 #include "apps/run/learning/trial.h"
 #include "apps/run/region/region_files.h"
+#include "apps/run/tune/calibration.h"
 #include "diloco/files/file_io.h"
 #include "diloco/maths/digest.h"
 #include "intra/data/data_reading.h"
@@ -26,7 +27,14 @@ bool is_own_setting(const std::string& line, const Config& config) {
   return false;
 }
 
-constexpr int kOuterLaw = 2;  // to be raised with suitable_outer.cc, whose losses are others then
+// The outer step of the whole run, where it is chosen: of trials, which are shorter, too. With that
+// of a run of their few rounds they would say what another outer step learns.
+std::string chosen_outer(Config config, std::uint32_t k) {
+  config.train.k = k;
+  const diloco::OuterOptions outer = suitable_outer(config);
+  return fmt::format(", outer step chosen for K = {}: {} {} {} {}", k, int(outer.kind), outer.lr,
+                     outer.momentum, int(outer.mean));
+}
 
 // What losses depend on, though regions need not agree on it.
 std::string other_settings(const Config& config) {
@@ -34,8 +42,10 @@ std::string other_settings(const Config& config) {
                                  config.sync.overlap_steps);
   for (const RegionConfig& region : config.regions)
     text += fmt::format(" {}", region.overlap_steps);
-  return text +
-         (config.outer_chosen ? fmt::format(", outer step chosen, law {}\n", kOuterLaw) : "\n");
+  if (config.outer_chosen)
+    text += chosen_outer(config, config.train.k) +
+            chosen_outer(config, kCalibrationRatio * config.train.k);
+  return text + "\n";
 }
 
 // Runs of timed steps have none, and no calibration either.
@@ -90,11 +100,11 @@ std::optional<double> LossTable::find(const LossKey& key) const {
 
 double LossTable::train(const LossKey& key) const {
   Config trial = config_;
-  trial.train.steps = key.steps;
   trial.train.seed = key.seed;
   if (key.k > 0) trial.train.k = key.k;
   trial.sync.k_auto = false;
   if (trial.outer_chosen) take_suitable_outer(trial);
+  trial.train.steps = key.steps;
   return (key.k > 0 ? train_in_rounds(trial) : train_in_lockstep(trial)).loss;
 }
 

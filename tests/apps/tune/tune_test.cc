@@ -182,6 +182,15 @@ TEST_F(TuneTest, WhatComingLateCostsIsMeasuredWithEachCodec) {
   EXPECT_EQ(seen.size(), 9U);
 }
 
+// A short run has little momentum: what a trial learns is then another run's.
+TEST_F(TuneTest, TrialsTakeTheOuterStepOfTheWholeRun) {
+  const std::string whole = calibration_key(config());
+  EXPECT_EQ(calibration_key(config({"train.steps=2400"})), whole);
+  EXPECT_NE(calibration_key(config({"train.steps=120"})), whole);
+  EXPECT_EQ(calibration_key(config({"train.steps=120", "outer.optimizer=nesterov"})),
+            calibration_key(config({"outer.optimizer=nesterov"})));
+}
+
 TEST_F(TuneTest, StepsThatSynchronisingEveryStepSavesAreCounted) {
   TuneOptions cached = options();
   std::string lines;
