@@ -2,7 +2,7 @@
 
 packages_build=(g++ cmake ninja-build pkg-config libasio-dev libssl-dev libprotobuf-dev protobuf-compiler
   libspdlog-dev libfmt-dev libtomlplusplus-dev libcli11-dev nlohmann-json3-dev libgloo-dev libdnnl-dev libhwy-dev libpcre2-dev
-  libxxhash-dev prometheus-cpp-dev libarchive-dev)
+  libxxhash-dev prometheus-cpp-dev libarchive-dev libzstd-dev)
 packages_quickstart=("${packages_build[@]}" bible-kjv)
 packages_python=(python3-dev python3-venv)
 packages_launchers=(slurm-wlm munge openmpi-bin systemd python3-venv lintian fish zsh buildah debootstrap)

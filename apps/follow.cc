@@ -59,11 +59,12 @@ run::FollowedRegions::Address follower_at(const std::string& text) {
 }
 
 // What a version takes on average, in bytes for each parameter.
-constexpr double kPatchBytes = 1.2;  // bench/RESULTS.md, "Following a run"
+constexpr double kPatchBytes = 1.4;  // bench/RESULTS.md, "Following a run"
 double payload_bytes(const run::Config& config, std::uint64_t every) {
   const run::SpoolNeed need = run::spool_need(config);
   const double parameters = static_cast<double>(need.snapshot_bytes) / (2 * sizeof(float));
-  return static_cast<double>(every * config.regions.size() * need.payload_bytes) / parameters;
+  const double in_a_round = static_cast<double>(config.regions.size() * need.payload_bytes);
+  return static_cast<double>(every) * in_a_round / parameters;
 }
 
 // As --by says; or the way that takes fewer bytes, if it does all that is wanted.
@@ -89,8 +90,11 @@ run::FollowOptions follow_options(const run::Config& config, const FollowFlags& 
   links.region = options.self;
   links.peers = flags.peers;
   const auto endpoints = run::peer_addresses(config, links);
+  options.weights_alone = takes_weights_alone(config, flags);
   options.trusted = run::names_of(config);
-  if (!config.witness.name.empty()) options.trusted.push_back(config.witness.name);
+  // A witness signs records, and has no weights.
+  if (!config.witness.name.empty() && !options.weights_alone)
+    options.trusted.push_back(config.witness.name);
   for (const std::string& region : options.trusted)
     options.addresses.push_back({region, endpoints.at(region)});
   if (!flags.region.empty()) put_first(options.addresses, flags.region);
@@ -103,7 +107,6 @@ run::FollowOptions follow_options(const run::Config& config, const FollowFlags& 
   options.every = flags.every;
   options.kept = flags.keep;
   options.stored = flags.dtype == "float32" ? intra::StoredAs::fp32 : intra::StoredAs::bf16;
-  options.weights_alone = takes_weights_alone(config, flags);
   return options;
 }
 

@@ -32,7 +32,7 @@ set(CPACK_DEBIAN_PROGRAM_PACKAGE_NAME causeway)
 set(CPACK_DEBIAN_PROGRAM_PACKAGE_SECTION science)
 set(CPACK_DEBIAN_PROGRAM_PACKAGE_DEPENDS
     "libc6 (>= 2.34), libstdc++6 (>= 12), libgcc-s1 (>= 12), libgomp1 (>= 6), libssl3 (>= 3.0.0) | libssl3t64, \
-libarchive13 (>= 3.4) | libarchive13t64, libpcre2-8-0 (>= 10.32), libibverbs1, ocl-icd-libopencl1 | libopencl1, zlib1g")
+libarchive13 (>= 3.4) | libarchive13t64, libpcre2-8-0 (>= 10.32), libibverbs1, ocl-icd-libopencl1 | libopencl1, libzstd1 (>= 1.4), zlib1g")
 if(CAUSEWAY_HAS_CUDA)  # it opens these when a region has device = "cuda"; they are NVIDIA's, from its own repository
   set(CPACK_DEBIAN_PROGRAM_PACKAGE_SUGGESTS
       "libcublas-${CUDAToolkit_VERSION_MAJOR}-${CUDAToolkit_VERSION_MINOR}, libcudnn9-cuda-${CUDAToolkit_VERSION_MAJOR}, libnccl2")

@@ -94,7 +94,7 @@ asio::awaitable<FollowerAnswer> FollowerLink::ask(FollowerQuestion question) {
 
 asio::awaitable<bool> FollowerLink::fetch(inter::BlobId id, inter::Spool& spool) {
   if (spool.has(id)) co_return true;
-  const inter::ChunkMap held = spool.held(id);
+  inter::ChunkMap held = spool.held(id);
   if (held.all()) {
     spool.check(id);
     co_return true;
@@ -107,7 +107,8 @@ asio::awaitable<bool> FollowerLink::fetch(inter::BlobId id, inter::Spool& spool)
       co_return false;
     if (frame.type != FrameType::blob_chunk) throw_unasked(frame);
     const inter::BlobChunk chunk = inter::decode_chunk(frame.body);
-    if (chunk.id != id) throw_unasked(frame);
+    if (chunk.id != id || held.has(chunk.chunk)) throw_unasked(frame);
+    held.insert(chunk.chunk);
     if (!spool.write(id, chunk.chunk, chunk.bytes)) continue;
     spool.check(id);
     co_return true;

@@ -71,6 +71,7 @@ struct Visitor {
   std::string name;
   ConnectionPtr connection;
   bool wants_weights = false;
+  bool owed = false;  // the end, of weights
 };
 
 }  // namespace
@@ -120,8 +121,12 @@ class FollowerServer::Implementation {
     auto moved = begun;
     std::uint64_t sent = sent_bytes_;
     tell();
-    while (connected_ > 0 &&
-           steady_clock::now() < std::min(moved + kSilenceAtEnd, begun + kPatienceAtEnd)) {
+    // Images and patches take a while, in which nothing is sent.
+    const auto until = [&] {
+      return owed_ > 0 ? begun + kPatienceAtEnd
+                       : std::min(moved + kSilenceAtEnd, begun + kPatienceAtEnd);
+    };
+    while (connected_ > 0 && steady_clock::now() < until()) {
       timer.expires_after(kLookAtEnd);
       co_await timer.async_wait(asio::use_awaitable);
       if (const std::uint64_t now = sent_bytes_; std::exchange(sent, now) != now)
@@ -196,6 +201,7 @@ class FollowerServer::Implementation {
     }
     if (!ending_) log("follower " + name + ": " + failure);
     co_await see_off_one(*connection);
+    owe(*place, false);
     visitors_.erase(place);
     if (std::ranges::find(visitors_, name, &Visitor::name) == visitors_.end()) held_.erase(name);
   }
@@ -246,7 +252,9 @@ class FollowerServer::Implementation {
       const FollowerQuestion question = parse_question(text);
       if (question.weights) {
         visitor.wants_weights = true;
-        co_await tell_weights(connection, question);
+        owe(visitor, true);
+        const bool ended = co_await tell_weights(connection, question);
+        if (ended) owe(visitor, false);
       } else {
         co_await tell_entries(connection, question);
       }
@@ -277,7 +285,12 @@ class FollowerServer::Implementation {
     co_await send(connection, frame);
   }
 
-  asio::awaitable<void> tell_weights(inter::Connection& connection, FollowerQuestion question) {
+  void owe(Visitor& visitor, bool owed) {
+    if (std::exchange(visitor.owed, owed) != owed) owed ? ++owed_ : --owed_;
+  }
+
+  // True: of the run's end, and of the weights then.
+  asio::awaitable<bool> tell_weights(inter::Connection& connection, FollowerQuestion question) {
     co_await pay(kQuestionCost);
     bool waited = !question.wait;
     const inter::Deadline deadline(io_.get_executor(), kLongestAnswer, [this, &waited] {
@@ -295,6 +308,8 @@ class FollowerServer::Implementation {
     offer_weights(question, answer);
     const inter::Bytes frame = inter::encode_text(inter::FrameType::message, serialize(answer));
     co_await send(connection, frame);
+    co_return answer.finished && !answer.weights.empty() &&
+        answer.weights.back().version == answer.finished->version;
   }
 
   void offer_weights(const FollowerQuestion& question, FollowerAnswer& answer) {
@@ -388,7 +403,7 @@ class FollowerServer::Implementation {
   }
 
   FollowerServerOptions options_;
-  std::atomic<std::size_t> connected_{0};  // outlives the coroutines, which io_ ends
+  std::atomic<std::size_t> connected_{0}, owed_{0};  // outlive the coroutines, which io_ ends
   asio::io_context io_{1};
   asio::executor_work_guard<asio::io_context::executor_type> work_{io_.get_executor()};
   GrowingLedger ledger_;

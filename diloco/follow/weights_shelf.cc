@@ -103,9 +103,10 @@ void WeightsShelf::touch(const inter::BlobId& image) {
   if (is_here(image)) images_.splice(images_.begin(), images_, std::ranges::find(images_, image));
 }
 
-// Patches to what is not the newest any more lead nowhere.
+// A patch to the version before the newest may be on its way.
 void WeightsShelf::make_room() {
   const inter::BlobId newest = weights_.back().image;
+  const inter::BlobId before = weights_.size() > 1 ? weights_[weights_.size() - 2].image : newest;
   while (images_.size() > kImagesKept) {
     const auto oldest =
         std::ranges::find_if(images_.rbegin(), images_.rend(), [&](const auto& one) {
@@ -115,7 +116,7 @@ void WeightsShelf::make_room() {
     images_.erase(std::prev(oldest));
   }
   for (auto patch = patches_.begin(); patch != patches_.end();) {
-    const bool useful = patch->to == newest && is_here(patch->from);
+    const bool useful = (patch->to == newest || patch->to == before) && is_here(patch->from);
     if (!useful) fs::remove(inter::blob_path(directory_, patch->patch));
     patch = useful ? std::next(patch) : patches_.erase(patch);
   }

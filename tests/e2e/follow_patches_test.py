@@ -1,4 +1,5 @@
 """`causeway follow --by patches`: the weights alone, exact, in few bytes."""
+import hashlib
 import os
 import signal
 import unittest
@@ -50,9 +51,9 @@ class FollowPatches(FollowedRun):
         for _ in range(6):
             follower = self.follow_by_patches(config, "--every", "2")
             version = self.wait_for_version(version + 2, follower)["version"]
-            self.assertTrue(self.model())
             follower.kill()
             follower.wait()
+            self.assertEqual(hashlib.sha256(self.model()).hexdigest(), self.published()["model_sha256"])
         self.assertIn("goes on from version", follower.log.read_text())
         self.stop_run()
 
@@ -120,6 +121,7 @@ class FollowPatches(FollowedRun):
         self.finish(serving)
         log = self.finish(behind)
         self.assertIn("follows by way of reader.follower", log)
+        self.assertIn("fetched a patch to version", log)
         self.assertEqual(read_json(self.directory / "whole" / "current.json")["model_sha256"], self.published()["model_sha256"])
 
     def test_what_needs_the_whole_state_is_refused(self):

@@ -94,8 +94,8 @@ ROOMS = {
                         "inter/*", "diloco/*", "intra/*"],
     "apps/run/transfer": ["apps/run/config", "apps/run/page", "apps/run/region", "apps/run/verify", "inter/*",
                           "diloco/*", "intra/*"],
-    "apps/run/follow": ["apps/run/config", "apps/run/watch", "apps/run/replay", "apps/run/transfer", "compression/*",
-                        "inter/*", "diloco/*", "intra/*"],
+    "apps/run/follow": ["apps/run/config", "apps/run/watch", "apps/run/replay", "compression/*", "inter/*", "diloco/*",
+                        "intra/*"],
     "apps/wan": ["apps/run/http", "apps/run/region", "inter/*", "wan-sim/*"],
     "apps": ["apps/*", "compression/*", "inter/*", "diloco/*", "intra/*", "wan-sim/*"],
 }

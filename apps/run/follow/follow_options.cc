@@ -1,5 +1,6 @@
 #include "apps/run/follow/follow_options.h"
 
+#include <algorithm>
 #include <memory>
 #include <optional>
 #include <sstream>
@@ -33,25 +34,35 @@ std::string without_names(const std::string& settings) {
 
 }  // namespace
 
+bool OtherRegions::add(const FollowOptions& options, const std::string& region,
+                       std::set<std::string>& regions) {
+  if (std::ranges::find(options.trusted, region) != options.trusted.end()) regions.insert(region);
+  return regions.size() >= options.signatures;
+}
+
 void OtherRegions::check_settings(const FollowOptions& options, const Config& config,
                                   const std::string& region, const std::string& settings) {
   const std::string differences = diloco::config_differences(
       {without_names(shared_settings(config)), "here"}, {without_names(settings), "in " + region});
-  if (differences.empty()) return;
-  of_other_settings_.insert(region);
+  if (differences.empty()) {
+    of_other_settings_.erase(region);
+    return;
+  }
   const std::string what = "the configuration here is not the run's: " + differences;
-  if (of_other_settings_.size() >= options.signatures) throw ConfigError(what);
+  if (add(options, region, of_other_settings_)) throw ConfigError(what);
   throw inter::LinkError(inter::Errc::bad_frame, what);
 }
 
 void OtherRegions::check_run(const FollowOptions& options, const std::string& ours,
                              const std::string& region, const std::string& theirs) {
-  if (ours.empty() || ours == theirs) return;
-  of_another_run_.insert(region);
+  if (ours.empty() || ours == theirs) {
+    of_another_run_.erase(region);
+    return;
+  }
   const std::string what = options.directory.string() + " follows run " + ours + ", but " + region +
                            " is in run " + inter::printable_line(theirs) +
                            ": give each run that you follow a --directory of its own";
-  if (of_another_run_.size() >= options.signatures)
+  if (add(options, region, of_another_run_))
     throw std::system_error(make_error_code(diloco::Errc::lineage), what);
   throw inter::LinkError(inter::Errc::bad_frame, what);
 }

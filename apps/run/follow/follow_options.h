@@ -38,8 +38,8 @@ struct FollowOptions {
 };
 
 // Regions that are in another run, or have other settings, than what is followed here. One region's
-// word alone ends nobody: what follows throws inter::LinkError until options.signatures of them say
-// so.
+// word alone ends nobody, and a follower's counts for nothing: what follows throws inter::LinkError
+// until options.signatures of the trusted regions say so.
 class OtherRegions {
  public:
   // Throws ConfigError then.
@@ -50,6 +50,10 @@ class OtherRegions {
                  const std::string& theirs);
 
  private:
+  // Whether enough say so.
+  static bool add(const FollowOptions& options, const std::string& region,
+                  std::set<std::string>& regions);
+
   std::set<std::string> of_other_settings_, of_another_run_;
 };
 

@@ -47,6 +47,9 @@ class FollowedRegions {
   // Into the spool: from the region of `first`, or else from any. False: nobody has it. Throws
   // inter::LinkError if `first` fails, and what the spool throws.
   asio::awaitable<bool> fetch(diloco::FollowerLink& first, inter::BlobId blob, inter::Spool& spool);
+  // From that region alone.
+  asio::awaitable<bool> fetch_from(diloco::FollowerLink& link, inter::BlobId blob,
+                                   inter::Spool& spool);
   // Those that sent other bytes than they were asked for since the last call.
   void drop_liars();
   // What it said or did not say makes its link useless. All others come before it from here on.
@@ -67,8 +70,6 @@ class FollowedRegions {
     inter::LogThrottle failures;
   };
   asio::awaitable<diloco::FollowerLink*> open(Place& place);
-  asio::awaitable<bool> fetch_from(diloco::FollowerLink& link, inter::BlobId blob,
-                                   inter::Spool& spool);
   Place* find(const std::string& region);
   void throw_if_most_refuse() const;
 

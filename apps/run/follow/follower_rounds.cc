@@ -166,6 +166,7 @@ void Follower::save() {
   }
   run_.forget_before(state_->version());
   remove_old_payloads(offered);
+  if (options_.tell) options_.tell();
 }
 
 void Follower::remove_old_payloads(const std::optional<diloco::Snapshot>& offered) {

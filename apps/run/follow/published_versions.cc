@@ -45,7 +45,8 @@ PublishedVersions::PublishedVersions(fs::path directory, std::size_t kept)
 
 ordered_json PublishedVersions::current() const {
   const auto text = diloco::read_file(directory_ / "current" / kFacts);
-  return ordered_json::parse(text.value_or("null"), nullptr, false);
+  auto facts = ordered_json::parse(text.value_or("null"), nullptr, false);
+  return facts.is_object() ? facts : ordered_json(nullptr);  // a disk may have damaged it
 }
 
 ordered_json PublishedVersions::publish(diloco::Round version, const diloco::Digest& digest,

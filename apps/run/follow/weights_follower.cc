@@ -62,6 +62,7 @@ asio::awaitable<void> WeightsFollower::run() {
       regions_.drop(region, trouble);
     }
     regions_.drop_liars();
+    if (trouble.empty()) trouble = waits_for_;
     report_.change([&](FollowFigures& figures) { figures.trouble = trouble; });
     if (!got_on && !over_) co_await pause_following(kNotAgreedYet);
   }
@@ -95,21 +96,21 @@ diloco::FollowerQuestion WeightsFollower::question(bool wait) const {
 // False: there was nothing that could be done.
 asio::awaitable<bool> WeightsFollower::step(Link& link) {
   const diloco::FollowerAnswer answer = co_await link.ask(question(true));
-  if (answer.run_id.empty()) co_return false;
   check(link, answer);
   const WeightsVotes votes = co_await hear(link, answer);
-  const auto agreed = votes.newest(held_);
+  const auto agreed = choose(votes, answer);
+  waits_for_ = agreed ? "" : votes.summary();
   if (!agreed) co_return false;
+  agreed_ = agreed->weights.version;
   const auto end = votes.end();
   const bool final = end && *end == diloco::Applied{agreed->weights.version, agreed->weights.state};
   if (held_ && held_->same_weights(agreed->weights)) {
     if (final) finish();
     co_return false;
   }
-  const bool due = !held_ || final || agreed->weights.version >= question(false).first ||
-                   agreed->weights.version <= held_->version;
-  if (!due) co_return false;
-  const bool patched = answer.weights.back().same_weights(agreed->weights);
+  if (!final && !is_due(agreed->weights)) co_return false;
+  const bool patched =
+      !answer.weights.empty() && answer.weights.back().same_weights(agreed->weights);
   const bool here = co_await bring(link, agreed->weights, patched ? answer.patch : std::nullopt);
   if (!here) co_return false;
   run_id_ = answer.run_id;
@@ -118,15 +119,31 @@ asio::awaitable<bool> WeightsFollower::step(Link& link) {
   co_return true;
 }
 
+bool WeightsFollower::is_due(const SignedWeights& weights) const {
+  return !held_ || weights.version >= held_->version + options_.every ||
+         weights.version <= held_->version;
+}
+
+// What the link has a patch to, rather than something newer to which nobody here has one.
+std::optional<WeightsVotes::Agreed> WeightsFollower::choose(
+    const WeightsVotes& votes, const diloco::FollowerAnswer& answer) const {
+  if (answer.patch && held_ && !answer.weights.empty()) {
+    const SignedWeights& newest = answer.weights.back();
+    auto agreed = votes.agreed(newest);
+    if (agreed && newest.version > held_->version && is_due(newest)) return agreed;
+  }
+  return votes.newest(held_);
+}
+
 void WeightsFollower::check(const Link& link, const diloco::FollowerAnswer& answer) {
   other_regions_.check_run(options_, run_id_, link.region(), answer.run_id);
   if (!answer.entries.empty())
     throw inter::LinkError(inter::Errc::bad_frame,
                            "its program is older and offers no weights: update it, or follow with "
                            "--by payloads");
+  if (answer.run_id.empty()) throw inter::LinkError(inter::Errc::bad_frame, "it is in no run yet");
   if (!answer.settings.empty())
     other_regions_.check_settings(options_, config_, link.region(), answer.settings);
-  for (const SignedWeights& one : answer.weights) told_ = std::max(told_, one.version);
 }
 
 // The region that is asked, and others, until enough agree.
@@ -134,8 +151,9 @@ asio::awaitable<WeightsVotes> WeightsFollower::hear(Link& link,
                                                     const diloco::FollowerAnswer& answer) {
   WeightsVotes votes(options_.trusted, options_.signatures);
   votes.add(link.region(), answer, regions_.context());
+  std::size_t elsewhere = 0;  // in another run
   for (const std::string& region : votes.trusted()) {
-    const auto agreed = votes.newest(held_);
+    const auto agreed = choose(votes, answer);
     const bool enough = agreed && !(held_ && held_->same_weights(agreed->weights));
     if (enough && (!answer.finished || votes.end())) break;
     if (region == link.region()) continue;
@@ -144,12 +162,18 @@ asio::awaitable<WeightsVotes> WeightsFollower::hear(Link& link,
     std::string failure;
     try {
       const diloco::FollowerAnswer theirs = co_await other->ask(question(false));
-      if (theirs.run_id == answer.run_id) votes.add(region, theirs, regions_.context());
+      if (theirs.run_id == answer.run_id) {
+        votes.add(region, theirs, regions_.context());
+      } else if (!theirs.run_id.empty()) {
+        ++elsewhere;
+      }
     } catch (const inter::LinkError& error) {
       failure = error.reason();
     }
     if (!failure.empty()) regions_.drop(region, failure);
   }
+  if (elsewhere >= options_.signatures)
+    throw inter::LinkError(inter::Errc::bad_frame, "it is in another run than most regions");
   co_return votes;
 }
 
@@ -159,7 +183,9 @@ asio::awaitable<WeightsVotes> WeightsFollower::hear(Link& link,
 asio::awaitable<bool> WeightsFollower::bring(Link& link, const SignedWeights& wanted,
                                              const std::optional<inter::BlobId>& patch) {
   if (spool_.has(wanted.image)) co_return true;
-  if (patch && held_ && patch->size_bytes < wanted.image.size_bytes) {
+  const bool useful =
+      patch && held_ && patch->size_bytes < wanted.image.size_bytes && patch != held_->image;
+  if (useful) {
     const bool here = co_await bring_patch(link, wanted, *patch);
     if (here) co_return true;
   }
@@ -171,7 +197,7 @@ asio::awaitable<bool> WeightsFollower::bring(Link& link, const SignedWeights& wa
 // False: without it, then.
 asio::awaitable<bool> WeightsFollower::bring_patch(Link& link, const SignedWeights& wanted,
                                                    inter::BlobId patch) {
-  const bool here = co_await link.fetch(patch, spool_);
+  const bool here = co_await regions_.fetch_from(link, patch, spool_);
   if (!here) co_return false;
   const auto draft = spool_.draft(wanted.image.size_bytes);
   std::string wrong;
@@ -219,16 +245,29 @@ void WeightsFollower::publish(const WeightsVotes::Agreed& agreed, bool final) {
                                {"signatures", nlohmann::ordered_json::object()}};
   for (const auto& [region, signature] : agreed.signatures)
     facts["signatures"][region] = hex_of(signature);
+  const nlohmann::ordered_json there = report_.look().published;
+  const auto same = [&](const char* key) { return !there.is_null() && there[key] == facts[key]; };
+  held_ = weights;
+  tidy_spool(weights.image);
+  if (same("run") && same("digest") && same("dtype")) {  // which somebody may be reading
+    facts["model_sha256"] = there.value("model_sha256", "");
+    versions_.amend(facts);
+    return report_.publish(std::move(facts));
+  }
   const auto write = [&](const fs::path& directory) {
     WeightsImage(spool_.path(weights.image)).write_model(directory, config_, run_id_);
   };
   report_.publish(versions_.publish(weights.version, weights.state, write, std::move(facts)));
-  held_ = weights;
-  for (const inter::BlobId& blob : spool_.complete())
-    if (blob != weights.image) spool_.remove(blob);
-  spool_.release_spares();
   spdlog::info("version {} of run {} is in {}", weights.version, run_id_,
                (options_.directory / "current").string());
+}
+
+// Of all other images and patches, and of their beginnings.
+void WeightsFollower::tidy_spool(const inter::BlobId& kept) {
+  for (const inter::BlobId& blob : spool_.complete())
+    if (blob != kept) spool_.remove(blob);
+  for (const inter::BlobId& blob : spool_.begun()) spool_.remove(blob);
+  spool_.release_spares();
 }
 
 void WeightsFollower::finish() {
@@ -241,7 +280,7 @@ void WeightsFollower::finish() {
 
 void WeightsFollower::show() {
   report_.change([&](FollowFigures& figures) {
-    figures.rounds = told_;
+    figures.rounds = agreed_;
     figures.version = held_ ? held_->version : 0;
     figures.connected = regions_.connected();
     figures.received_bytes = regions_.received_bytes();

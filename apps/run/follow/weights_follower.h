@@ -43,12 +43,14 @@ class WeightsVotes {
   // The newest version whose image enough have signed. None behind `ours`, unless as many say that
   // the run went back behind it.
   std::optional<Agreed> newest(const std::optional<diloco::SignedWeights>& ours) const;
+  // Those, if enough have signed them.
+  std::optional<Agreed> agreed(const diloco::SignedWeights& weights) const;
+  // Who has signed what of the newest versions, for somebody who waits.
+  std::string summary() const;
   // Where enough say that the run ended.
   std::optional<diloco::Applied> end() const;
 
   const std::vector<std::string>& trusted() const { return trusted_; }
-  std::size_t needed() const { return needed_; }
-  std::size_t heard() const { return said_.size(); }
 
  private:
   std::vector<std::string> trusted_;
@@ -72,6 +74,9 @@ class WeightsFollower {
   void restore();
   asio::awaitable<bool> step(Link& link);
   diloco::FollowerQuestion question(bool wait) const;
+  bool is_due(const diloco::SignedWeights& weights) const;
+  std::optional<WeightsVotes::Agreed> choose(const WeightsVotes& votes,
+                                             const diloco::FollowerAnswer& answer) const;
   void check(const Link& link, const diloco::FollowerAnswer& answer);
   asio::awaitable<WeightsVotes> hear(Link& link, const diloco::FollowerAnswer& answer);
   asio::awaitable<bool> bring(Link& link, const diloco::SignedWeights& wanted,
@@ -80,6 +85,7 @@ class WeightsFollower {
                                     inter::BlobId patch);
   void refuse_patch(const std::string& why);
   void publish(const WeightsVotes::Agreed& agreed, bool final);
+  void tidy_spool(const inter::BlobId& kept);
   void finish();
   void show();
 
@@ -92,7 +98,8 @@ class WeightsFollower {
   OtherRegions other_regions_;
   std::string run_id_;                         // empty: not known yet
   std::optional<diloco::SignedWeights> held_;  // published, and its image is in the spool
-  diloco::Round told_ = 0;                     // the newest version that was spoken of
+  diloco::Round agreed_ = 0;                   // the newest version that enough have signed
+  std::string waits_for_;                      // why there is no other; empty: it is not known
   bool over_ = false;
 };
 

@@ -3,7 +3,7 @@
 #include <fcntl.h>
 
 #include <algorithm>
-#include <bit>
+#include <charconv>
 #include <cstring>
 #include <system_error>
 #include <vector>
@@ -46,6 +46,13 @@ std::string header_of(const fs::path& file, const intra::SafetensorsReader& snap
   return text;
 }
 
+// Empty: there is no such text.
+std::string entry_in(const std::string& header, const char* key) {
+  const auto json = nlohmann::json::parse(header, nullptr, false);
+  if (!json.is_object() || !json.contains(key) || !json[key].is_string()) return "";
+  return json[key].get<std::string>();
+}
+
 diloco::MappedBytes map_image(const fs::path& file) {
   const int descriptor = ::open(file.c_str(), O_RDONLY | O_CLOEXEC);
   if (descriptor < 0) diloco::throw_errno("open", file);
@@ -83,9 +90,10 @@ WeightsImage::WeightsImage(const fs::path& file) : file_(file), mapped_(map_imag
       bytes.size() % 2 != 0)
     refuse_image(file, "its header has no such length");
   header_bytes_ = length;
-  const auto json = nlohmann::json::parse(header(), nullptr, false);
-  if (!json.is_object() || !json.contains("version")) refuse_image(file, "its header says nothing");
-  version_ = std::stoull(json["version"].get<std::string>());
+  const std::string version = entry_in(header(), "version");
+  const auto* const end = version.data() + version.size();
+  const auto read = std::from_chars(version.data(), end, version_);
+  if (read.ec != std::errc() || read.ptr != end) refuse_image(file, "its header has no version");
 }
 
 std::string WeightsImage::header() const {
@@ -99,9 +107,8 @@ std::span<const std::uint16_t> WeightsImage::weights() const {
 
 void WeightsImage::write_model(const fs::path& directory, const Config& config,
                                const std::string& run_id) const {
-  const auto json = nlohmann::json::parse(header());
-  const auto layout = intra::parse_tensors(json.value("tensors", std::string()),
-                                           json.value("layout", std::string()));
+  const auto layout =
+      intra::parse_tensors(entry_in(header(), "tensors"), entry_in(header(), "layout"));
   if (!layout || layout->size() != weights().size())
     refuse_image(file_, "it names other tensors than it holds");
   if (config.built_in_trainer() && !is_native_model(config, *layout))

@@ -1,22 +1,20 @@
 #include "apps/run/follow/weights_patch.h"
 
-#include <archive.h>
-#include <archive_entry.h>
+#include <fcntl.h>
 
 #include <algorithm>
 #include <array>
-#include <cerrno>
 #include <cstdint>
 #include <cstring>
-#include <exception>
 #include <memory>
 #include <span>
 #include <string>
 #include <system_error>
 #include <vector>
 
+#include <zstd.h>
+
 #include "apps/run/follow/weights_image.h"
-#include "apps/run/transfer/tar.h"
 #include "diloco/files/error.h"
 #include "inter/base/file.h"
 
@@ -48,84 +46,89 @@ constexpr std::uint16_t moved(std::uint16_t before, std::uint16_t stored) {
   return unordered(static_cast<std::uint16_t>(ordered(before) + d));
 }
 
-// A file of one Zstandard stream, written by way of libarchive.
+constexpr std::size_t kReadBytes = 1 << 20;
+constexpr int kLevel = 3;
+constexpr int kWindowLogMax = 27;  // of a stranger's stream: 128 MiB
+
+std::size_t checked(std::size_t result) {
+  if (ZSTD_isError(result) != 0)
+    throw std::system_error(std::make_error_code(std::errc::not_enough_memory),
+                            std::string("a patch: ") + ZSTD_getErrorName(result));
+  return result;
+}
+
+// A file of one Zstandard stream.
 class CompressedFile {
  public:
-  explicit CompressedFile(const fs::path& file) : out_(file), archive_(archive_write_new()) {
-    check(archive_write_set_format_raw(archive_.get()));
-    check(archive_write_add_filter_zstd(archive_.get()));
-    check(archive_write_set_bytes_in_last_block(archive_.get(), 1));
-    check(archive_write_open(archive_.get(), this, nullptr, &CompressedFile::take, nullptr));
-    const std::unique_ptr<archive_entry, decltype(&archive_entry_free)> entry(archive_entry_new(),
-                                                                              &archive_entry_free);
-    archive_entry_set_filetype(entry.get(), AE_IFREG);
-    check(archive_write_header(archive_.get(), entry.get()));
+  explicit CompressedFile(const fs::path& file)
+      : out_(file), stream_(ZSTD_createCCtx(), &ZSTD_freeCCtx), buffer_(ZSTD_CStreamOutSize()) {
+    checked(ZSTD_CCtx_setParameter(stream_.get(), ZSTD_c_compressionLevel, kLevel));
   }
-  CompressedFile(const CompressedFile&) = delete;
-  CompressedFile& operator=(const CompressedFile&) = delete;
-
-  void append(std::span<const std::byte> bytes) {
-    const la_ssize_t written = archive_write_data(archive_.get(), bytes.data(), bytes.size());
-    check(written == static_cast<la_ssize_t>(bytes.size()) ? ARCHIVE_OK : ARCHIVE_FATAL);
-  }
+  void append(std::span<const std::byte> bytes) { put(bytes, ZSTD_e_continue); }
   void commit() {
-    check(archive_write_close(archive_.get()));
+    put({}, ZSTD_e_end);
     out_.commit(inter::Durability::visible);
   }
 
  private:
-  // No exception may pass through libarchive.
-  static la_ssize_t take(::archive* handle, void* self, const void* bytes, std::size_t size) {
-    auto* const file = static_cast<CompressedFile*>(self);
-    if (file->failure_) return -1;
-    try {
-      file->out_.append({static_cast<const std::byte*>(bytes), size});
-      return static_cast<la_ssize_t>(size);
-    } catch (...) {
-      file->failure_ = std::current_exception();
-      archive_set_error(handle, EIO, "the patch cannot be written");
-      return -1;
+  void put(std::span<const std::byte> bytes, ZSTD_EndDirective how) {
+    ZSTD_inBuffer in{bytes.data(), bytes.size(), 0};
+    for (;;) {
+      ZSTD_outBuffer out{buffer_.data(), buffer_.size(), 0};
+      const std::size_t left = checked(ZSTD_compressStream2(stream_.get(), &out, &in, how));
+      out_.append(std::span(buffer_).first(out.pos));
+      if (how == ZSTD_e_end ? left == 0 : in.pos == in.size) return;
     }
-  }
-  void check(int result) {
-    if (failure_) std::rethrow_exception(failure_);
-    if (result < ARCHIVE_WARN)
-      throw std::system_error(std::make_error_code(std::errc::io_error), error_of(archive_.get()));
   }
 
   inter::AtomicFile out_;
-  std::exception_ptr failure_;
-  ArchivePtr archive_;
+  std::unique_ptr<ZSTD_CCtx, decltype(&ZSTD_freeCCtx)> stream_;
+  std::vector<std::byte> buffer_;
 };
 
-// The same to read: a stranger's.
+// The same to read: a stranger's. It gives what it is asked for and no more, so that few bytes that
+// stand for many cost nothing.
 class ExpandedFile {
  public:
-  explicit ExpandedFile(const fs::path& file) : file_(file), archive_(archive_read_new()) {
-    archive_read_support_filter_zstd(archive_.get());
-    archive_read_support_format_raw(archive_.get());
-    archive_entry* entry = nullptr;
-    if (archive_read_open_filename(archive_.get(), file.c_str(), kTransferBytes) != ARCHIVE_OK ||
-        archive_read_next_header(archive_.get(), &entry) != ARCHIVE_OK)
-      refuse_patch(file_, error_of(archive_.get()));
+  explicit ExpandedFile(const fs::path& path)
+      : path_(path),
+        file_(path, O_RDONLY | O_CLOEXEC),
+        stream_(ZSTD_createDCtx(), &ZSTD_freeDCtx),
+        buffer_(kReadBytes) {
+    checked(ZSTD_DCtx_setParameter(stream_.get(), ZSTD_d_windowLogMax, kWindowLogMax));
   }
-
   void read(std::span<std::byte> bytes) {
-    while (!bytes.empty()) {
-      const la_ssize_t got = archive_read_data(archive_.get(), bytes.data(), bytes.size());
-      if (got < 0) refuse_patch(file_, error_of(archive_.get()));
-      if (got == 0) refuse_patch(file_, "it is too short");
-      bytes = bytes.subspan(static_cast<std::size_t>(got));
-    }
+    if (take(bytes) < bytes.size()) refuse_patch(path_, "it is too short");
   }
   void end() {
-    std::byte more;
-    if (archive_read_data(archive_.get(), &more, 1) != 0) refuse_patch(file_, "it is too long");
+    std::byte more{};
+    if (take({&more, 1}) != 0) refuse_patch(path_, "it is too long");
+    if (!whole_) refuse_patch(path_, "it is cut off");
   }
 
  private:
-  fs::path file_;
-  ArchivePtr archive_;
+  std::size_t take(std::span<std::byte> bytes) {
+    ZSTD_outBuffer out{bytes.data(), bytes.size(), 0};
+    for (;;) {
+      if (in_.pos == in_.size) {
+        in_ = {buffer_.data(), file_.read_at(offset_, buffer_), 0};
+        offset_ += in_.size;
+      }
+      const bool has_input = in_.pos < in_.size;
+      const std::size_t left = ZSTD_decompressStream(stream_.get(), &out, &in_);
+      if (ZSTD_isError(left) != 0) refuse_patch(path_, ZSTD_getErrorName(left));
+      if (has_input) whole_ = left == 0;
+      if (out.pos == out.size || (in_.size == 0 && in_.pos == 0)) return out.pos;
+    }
+  }
+
+  fs::path path_;
+  inter::File file_;
+  std::uint64_t offset_ = 0;
+  std::unique_ptr<ZSTD_DCtx, decltype(&ZSTD_freeDCtx)> stream_;
+  std::vector<std::byte> buffer_;
+  ZSTD_inBuffer in_{nullptr, 0, 0};
+  bool whole_ = false;
 };
 
 std::span<const std::byte> bytes_of(const std::uint64_t& number) {

@@ -2,6 +2,7 @@
 
 #include "apps/run/follow/weights_follower.h"
 #include "inter/base/error.h"
+#include "inter/base/text.h"
 #include "inter/tls/signature.h"
 
 namespace causeway::run {
@@ -26,6 +27,28 @@ void WeightsVotes::add(const std::string& region, const diloco::FollowerAnswer& 
   if (answer.finished) ends_[region] = *answer.finished;
 }
 
+std::optional<WeightsVotes::Agreed> WeightsVotes::agreed(const SignedWeights& weights) const {
+  Agreed agreed{.weights = weights, .signatures = {}};
+  for (const auto& [region, said] : said_) {
+    const auto found = std::ranges::find_if(
+        said, [&](const SignedWeights& one) { return one.same_weights(weights); });
+    if (found != said.end()) agreed.signatures[region] = found->signature;
+  }
+  if (agreed.signatures.size() < needed_) return std::nullopt;
+  return agreed;
+}
+
+std::string WeightsVotes::summary() const {
+  std::string text;
+  for (const auto& [region, said] : said_) {
+    const std::string what =
+        said.empty() ? "none" : "version " + std::to_string(said.back().version);
+    inter::append_item(text, region + " has signed " + what);
+  }
+  return "no newer weights have the signatures of " + std::to_string(needed_) +
+         " regions: " + (text.empty() ? "none answers" : text);
+}
+
 std::optional<WeightsVotes::Agreed> WeightsVotes::newest(
     const std::optional<SignedWeights>& ours) const {
   std::optional<Agreed> best;
@@ -37,13 +60,7 @@ std::optional<WeightsVotes::Agreed> WeightsVotes::newest(
       ++behind;
     for (const SignedWeights& candidate : said) {
       if (best && candidate.version <= best->weights.version) continue;
-      Agreed agreed{.weights = candidate, .signatures = {}};
-      for (const auto& [region, theirs] : said_) {
-        const auto found = std::ranges::find_if(
-            theirs, [&](const SignedWeights& one) { return one.same_weights(candidate); });
-        if (found != theirs.end()) agreed.signatures[region] = found->signature;
-      }
-      if (agreed.signatures.size() >= needed_) best = std::move(agreed);
+      if (auto enough = agreed(candidate)) best = std::move(enough);
     }
   }
   const bool older =
