@@ -152,7 +152,7 @@ def measure_bytes(options):
     print("| rounds | by | model as bf16 | bytes of a version | of the model | rounds in a version | peak memory |\n|---|---|---|---|---|---|---|")
     for codec in CODECS:
         for way, flags in WAYS.items():
-            with Run(options.out / f"{codec}-{way}".replace(" ", "-"), codec, options.width, 30, 0) as run:  # 30 real steps a round
+            with Run(options.out / f"{codec}-{way}".replace(" ", "-"), codec, options.width, options.k, 0) as run:  # real steps
                 port = free_port()
                 reader = run.follow("reader", "--http", f"127.0.0.1:{port}", *flags)
                 run.wait(lambda: run.published("reader") > 0, "the first version")
@@ -196,7 +196,7 @@ def measure_behind(options):
         for way in ("payloads", "patches"):
             for rate in (10, 100, None):
                 name = f"{codec} {way} {rate or 'loopback'}".replace(" ", "-")
-                with Run(options.out / name, codec, options.width, 8, options.step_ms) as run:
+                with Run(options.out / name, codec, options.width, options.k, options.step_ms) as run:
                     run.wait(lambda: run.version() >= 1, "the run")
                     link = ("--peer", f"{REGIONS[0]}={link_to(run, rate)}") if rate else ()
                     run.follow("reader", *WAYS[way], *link)
@@ -217,7 +217,7 @@ def measure_rounds(options):
     print("| followers | rounds/s of the run |\n|---|---|")
     for turn in range(options.turns):
         for followers in (0, 1, 8, 32):
-            with Run(options.out / f"{followers}-{turn}", "sparse 2 bits", options.width, 8, options.step_ms) as run:
+            with Run(options.out / f"{followers}-{turn}", "sparse 2 bits", options.width, options.k, options.step_ms) as run:
                 run.wait(lambda: run.version() >= 3, "the run")
                 for number in range(followers):
                     run.follow(f"reader{number}")
@@ -233,7 +233,8 @@ def main():
     parser.add_argument("what", choices=("bytes", "behind", "rounds"))
     parser.add_argument("out", type=pathlib.Path)
     parser.add_argument("--width", type=int, default=128, help="of the model; 4 layers")
-    parser.add_argument("--step-ms", type=int, default=100, help="of an inner step; 8 make a round; 0: real steps")
+    parser.add_argument("--step-ms", type=int, default=100, help="of an inner step; 0: real steps, as patches of steps that compute nothing are empty")
+    parser.add_argument("--k", type=int, default=30, help="steps of a round")
     parser.add_argument("--rounds", type=int, default=30)
     parser.add_argument("--turns", type=int, default=3)
     parser.add_argument("--seconds", type=float, default=30)
