@@ -1,6 +1,6 @@
 // Any bytes are either a patch that makes a file as long as its header and the weights say, or
-// refused as malformed; and no file is made then. (libzstd is not instrumented here: most inputs end
-// in its decoder. What gets through it is ours.)
+// refused as malformed; and no file is made then. (libzstd is not instrumented here: most inputs
+// end in its decoder. What gets through it is ours.)
 #include <cstdint>
 #include <cstdlib>
 #include <filesystem>

@@ -32,8 +32,8 @@ bool is_own_setting(const std::string& line, const Config& config) {
 std::string chosen_outer(Config config, std::uint32_t k) {
   config.train.k = k;
   const diloco::OuterOptions outer = suitable_outer(config);
-  return fmt::format(", outer step chosen for K = {}: {} {} {} {}", k, int(outer.kind), outer.lr,
-                     outer.momentum, int(outer.mean));
+  return fmt::format(", outer step chosen: {} {} {} {}", int(outer.kind), outer.lr, outer.momentum,
+                     int(outer.mean));
 }
 
 // What losses depend on, though regions need not agree on it.

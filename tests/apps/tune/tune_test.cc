@@ -139,7 +139,7 @@ TEST_F(TuneTest, EarlierCalibrationsAreUsed) {
 // From losses with the same seeds: of rounds as configured, and of eager ones.
 TEST_F(TuneTest, WhatComingLateCostsIsMeasuredWithEachCodec) {
   TuneOptions cached = options();
-  cached.codecs = {"dense:int8,block=128", "dense:2bit,block=128", "dense:1bit,block=128"};
+  cached.codecs = {"dense:int8,block=128", "dense:2bit", "dense:1bit,block=128"};
   const Config configured = load_config(cached.config, {});
   const auto keep = [&](const Config& config, double more) {
     std::string lines;
@@ -157,15 +157,15 @@ TEST_F(TuneTest, WhatComingLateCostsIsMeasuredWithEachCodec) {
   keep(configured, 0);
   const diloco::tuner::Overlap eager{Variant::eager};
   keep(with(configured, {own.inner, own.codec, eager}), 0.1);
-  keep(with(configured, {own.inner, "dense:2bit,block=128"}), 0.02);
-  keep(with(configured, {own.inner, "dense:2bit,block=128", eager}), 0.3);
+  keep(with(configured, {own.inner, "dense:2bit"}), 0.02);
+  keep(with(configured, {own.inner, "dense:2bit", eager}), 0.3);
   keep(with(configured, {own.inner, "dense:1bit,block=128"}), 0.05);
   const Tuning tuning = tuned(cached);
   const double b = 0.2 / std::log(2);
   // What each codec loses against the configured one, in time and a round late.
   const std::map<std::string, std::pair<double, double>> losses{
       {own.codec, {0, 0.1}},
-      {"dense:2bit,block=128", {0.02, 0.3}},          // measured both
+      {"dense:2bit", {0.02, 0.3}},                    // measured both
       {"dense:1bit,block=128", {0.05, 0.05 + 0.1}}};  // late as the configured one
   std::set<std::pair<std::string, Variant>> seen;
   for (const auto& row : tuning.forecast.rows) {
