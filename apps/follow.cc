@@ -21,7 +21,7 @@
 #include "apps/run/config/config.h"
 #include "apps/run/config/link_flags.h"
 #include "apps/run/config/spool_need.h"
-#include "apps/run/follow/follow_options.h"
+#include "apps/run/follow/follow_loop.h"
 #include "apps/run/follow/follow_report.h"
 #include "apps/run/follow/weights_image.h"
 #include "apps/run/follow/weights_patch.h"

@@ -2,16 +2,11 @@
 
 #include <algorithm>
 #include <chrono>
-#include <limits>
-#include <sstream>
 #include <system_error>
 #include <utility>
 
 #include <spdlog/spdlog.h>
-#include <asio/steady_timer.hpp>
-#include <asio/use_awaitable.hpp>
 
-#include "diloco/coordinator/greeting.h"
 #include "diloco/files/error.h"
 #include "inter/base/error.h"
 #include "inter/base/text.h"
@@ -29,51 +24,9 @@ constexpr std::chrono::seconds kNothingToDo{1};  // while nothing can be done
 
 Follower::Follower(asio::any_io_executor executor, const Config& config, FollowOptions options,
                    FollowReport& report)
-    : executor_(executor),
-      config_(config),
-      options_(std::move(options)),
-      report_(report),
-      regions_(executor, options_.self, options_.credentials, options_.addresses),
-      run_(options_.directory, options_.trusted, options_.signatures),
-      spool_(options_.directory / "spool", std::numeric_limits<std::uint64_t>::max()),
-      versions_(options_.directory, options_.kept) {
-  if (auto published = versions_.current(); !published.is_null())
-    report_.publish(std::move(published));
+    : FollowLoop(std::move(executor), config, std::move(options), report, kNothingToDo),
+      run_(options_.directory, options_.trusted, options_.signatures) {
   know_members();
-}
-
-asio::awaitable<void> Follower::run() {
-  restore();
-  if (is_over(options_, report_)) co_return;
-  while (!over_) {
-    show();
-    Link& link = *co_await regions_.nearest();
-    const std::string region = link.region();
-    bool got_on = false;
-    std::string trouble;
-    try {
-      got_on = co_await step(link);
-    } catch (const inter::LinkError& error) {
-      trouble = error.reason();
-      regions_.drop(region, trouble);
-      told_ = {};
-    }
-    regions_.drop_liars();
-    if (trouble.empty()) trouble = unpublished_;
-    report_.change([&](FollowFigures& figures) { figures.trouble = trouble; });
-    if (!got_on && !over_) co_await pause_following(kNothingToDo);
-  }
-  show();
-}
-
-void Follower::show() {
-  report_.change([&](FollowFigures& figures) {
-    figures.rounds = run_.rounds();
-    figures.version = state_ ? state_->version() : 0;
-    figures.connected = regions_.connected();
-    figures.received_bytes = regions_.received_bytes();
-    figures.over = over_;
-  });
 }
 
 // A state that was kept is used only if it is the one that the records name.

@@ -22,7 +22,7 @@
 #include <asio/awaitable.hpp>
 
 #include "apps/run/config/config.h"
-#include "apps/run/follow/follow_options.h"
+#include "apps/run/follow/follow_loop.h"
 #include "apps/run/follow/follow_report.h"
 #include "apps/run/follow/followed_regions.h"
 #include "apps/run/follow/followed_state.h"
@@ -32,20 +32,19 @@
 
 namespace causeway::run {
 
-class Follower {
+class Follower : public FollowLoop {
  public:
   // `config` and `report` outlive it. Throws std::system_error naming what cannot be used.
   Follower(asio::any_io_executor executor, const Config& config, FollowOptions options,
            FollowReport& report);
 
-  // Until the run is over and its last version is published. Throws what cannot be waited out.
-  asio::awaitable<void> run();
-
  private:
-  using Link = diloco::FollowerLink;
-
-  void restore();
-  asio::awaitable<bool> step(Link& link);
+  void restore() override;
+  asio::awaitable<bool> step(Link& link) override;
+  void lose_link() override { told_ = {}; }
+  std::string waits_for() const override { return unpublished_; }
+  diloco::Round rounds() const override { return run_.rounds(); }
+  diloco::Round version_here() const override { return state_ ? state_->version() : 0; }
   void check_run(const Link& link, const diloco::FollowerAnswer& answer);
   asio::awaitable<void> take_entries(Link& link, const diloco::FollowerAnswer& answer);
   asio::awaitable<void> confirm(const std::string& main, SignedLedger::Signatures& signatures);
@@ -65,27 +64,17 @@ class Follower {
   void publish_if_due();
   bool is_published_already() const;
   void check_end(const std::string& region);
-  void show();
 
   std::filesystem::path state_file() const { return options_.directory / "state.safetensors"; }
 
-  asio::any_io_executor executor_;
-  const Config& config_;
-  FollowOptions options_;
-  FollowReport& report_;
-  FollowedRegions regions_;
   SignedLedger run_;
-  inter::Spool spool_;
-  PublishedVersions versions_;
   std::unique_ptr<FollowedState> state_;
   std::optional<diloco::Snapshot> snapshot_;  // the newest, as the region that is asked says
   std::optional<diloco::Applied> finished_;   // likewise
   ToldEntries told_;                          // not confirmed yet
-  OtherRegions other_regions_;
-  std::string unpublished_;  // why the newest version is not; empty: it is
-  bool computed_ = false;    // the state is our own work, rather than a snapshot
-  bool proven_ = false;      // a state that was our own work was the run's
-  bool over_ = false;
+  std::string unpublished_;                   // why the newest version is not; empty: it is
+  bool computed_ = false;                     // the state is our own work, rather than a snapshot
+  bool proven_ = false;                       // a state that was our own work was the run's
 };
 
 }  // namespace causeway::run

@@ -1,7 +1,6 @@
 #include "apps/run/follow/weights_follower.h"
 
 #include <chrono>
-#include <limits>
 #include <system_error>
 #include <utility>
 
@@ -36,38 +35,7 @@ std::string name_of(const inter::BlobId& image) {
 
 WeightsFollower::WeightsFollower(asio::any_io_executor executor, const Config& config,
                                  FollowOptions options, FollowReport& report)
-    : config_(config),
-      options_(std::move(options)),
-      report_(report),
-      regions_(executor, options_.self, options_.credentials, options_.addresses),
-      spool_(options_.directory / "spool", std::numeric_limits<std::uint64_t>::max()),
-      versions_(options_.directory, options_.kept) {
-  if (auto published = versions_.current(); !published.is_null())
-    report_.publish(std::move(published));
-}
-
-asio::awaitable<void> WeightsFollower::run() {
-  restore();
-  if (is_over(options_, report_)) co_return;
-  while (!over_) {
-    show();
-    Link& link = *co_await regions_.nearest();
-    const std::string region = link.region();
-    bool got_on = false;
-    std::string trouble;
-    try {
-      got_on = co_await step(link);
-    } catch (const inter::LinkError& error) {
-      trouble = error.reason();
-      regions_.drop(region, trouble);
-    }
-    regions_.drop_liars();
-    if (trouble.empty()) trouble = waits_for_;
-    report_.change([&](FollowFigures& figures) { figures.trouble = trouble; });
-    if (!got_on && !over_) co_await pause_following(kNotAgreedYet);
-  }
-  show();
-}
+    : FollowLoop(std::move(executor), config, std::move(options), report, kNotAgreedYet) {}
 
 // The version that is published, if its image is still here.
 void WeightsFollower::restore() {
@@ -276,16 +244,6 @@ void WeightsFollower::finish() {
   versions_.amend(there);
   report_.publish(std::move(there));
   over_ = true;
-}
-
-void WeightsFollower::show() {
-  report_.change([&](FollowFigures& figures) {
-    figures.rounds = agreed_;
-    figures.version = held_ ? held_->version : 0;
-    figures.connected = regions_.connected();
-    figures.received_bytes = regions_.received_bytes();
-    figures.over = over_;
-  });
 }
 
 }  // namespace causeway::run

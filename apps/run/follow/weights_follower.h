@@ -19,7 +19,7 @@
 #include <asio/awaitable.hpp>
 #include <nlohmann/json.hpp>
 
-#include "apps/run/follow/follow_options.h"
+#include "apps/run/follow/follow_loop.h"
 #include "apps/run/follow/published_versions.h"
 #include "inter/blob/spool.h"
 
@@ -59,20 +59,18 @@ class WeightsVotes {
   std::map<std::string, diloco::Applied> ends_;
 };
 
-class WeightsFollower {
+class WeightsFollower : public FollowLoop {
  public:
   // `config` and `report` outlive it. Throws std::system_error naming what cannot be used.
   WeightsFollower(asio::any_io_executor executor, const Config& config, FollowOptions options,
                   FollowReport& report);
 
-  // Until the run is over and its last version is published. Throws what cannot be waited out.
-  asio::awaitable<void> run();
-
  private:
-  using Link = diloco::FollowerLink;
-
-  void restore();
-  asio::awaitable<bool> step(Link& link);
+  void restore() override;
+  asio::awaitable<bool> step(Link& link) override;
+  std::string waits_for() const override { return waits_for_; }
+  diloco::Round rounds() const override { return agreed_; }
+  diloco::Round version_here() const override { return held_ ? held_->version : 0; }
   diloco::FollowerQuestion question(bool wait) const;
   bool is_due(const diloco::SignedWeights& weights) const;
   std::optional<WeightsVotes::Agreed> choose(const WeightsVotes& votes,
@@ -87,20 +85,11 @@ class WeightsFollower {
   void publish(const WeightsVotes::Agreed& agreed, bool final);
   void tidy_spool(const inter::BlobId& kept);
   void finish();
-  void show();
 
-  const Config& config_;
-  FollowOptions options_;
-  FollowReport& report_;
-  FollowedRegions regions_;
-  inter::Spool spool_;
-  PublishedVersions versions_;
-  OtherRegions other_regions_;
   std::string run_id_;                         // empty: not known yet
   std::optional<diloco::SignedWeights> held_;  // published, and its image is in the spool
   diloco::Round agreed_ = 0;                   // the newest version that enough have signed
   std::string waits_for_;                      // why there is no other; empty: it is not known
-  bool over_ = false;
 };
 
 }  // namespace causeway::run

@@ -1,5 +1,5 @@
-// What both kinds of follower take: Follower, which computes the run's whole state from payloads,
-// and WeightsFollower, which takes the weights alone.
+// What both kinds of follower have in common: what they take and how they go on. Follower computes
+// the run's whole state from payloads, WeightsFollower takes the weights alone.
 #pragma once
 
 #include <chrono>
@@ -16,7 +16,9 @@
 #include "apps/run/config/config.h"
 #include "apps/run/follow/follow_report.h"
 #include "apps/run/follow/followed_regions.h"
+#include "apps/run/follow/published_versions.h"
 #include "diloco/maths/train.h"
+#include "inter/blob/spool.h"
 #include "intra/base/safetensors.h"
 
 namespace causeway::run {
@@ -57,10 +59,44 @@ class OtherRegions {
   std::set<std::string> of_other_settings_, of_another_run_;
 };
 
-// Whether all is there: the run is over, and its last version was published. Says so.
-bool is_over(const FollowOptions& options, FollowReport& report);
+// One step after the other with the nearest region, or another one if that fails, until the run is
+// over and its last version is published.
+class FollowLoop {
+ public:
+  // `config` and `report` outlive it. Throws std::system_error naming what cannot be used.
+  FollowLoop(asio::any_io_executor executor, const Config& config, FollowOptions options,
+             FollowReport& report, std::chrono::milliseconds pause);
+  virtual ~FollowLoop() = default;
 
-asio::awaitable<void> pause_following(std::chrono::milliseconds length);
+  // Throws what cannot be waited out.
+  asio::awaitable<void> run();
+
+ protected:
+  using Link = diloco::FollowerLink;
+
+  virtual void restore() = 0;  // what an earlier process left
+  // False: there was nothing that could be done, and a pause is due.
+  virtual asio::awaitable<bool> step(Link& link) = 0;
+  virtual void lose_link() {}                 // the last step failed, half-way perhaps
+  virtual std::string waits_for() const = 0;  // empty: nothing keeps it
+  virtual diloco::Round rounds() const = 0;   // of the run, as far as is known
+  virtual diloco::Round version_here() const = 0;
+  void show();
+
+  const Config& config_;
+  FollowOptions options_;
+  FollowReport& report_;
+  FollowedRegions regions_;
+  inter::Spool spool_;
+  PublishedVersions versions_;
+  OtherRegions other_regions_;
+  bool over_ = false;
+
+ private:
+  bool is_over_already();
+
+  std::chrono::milliseconds pause_;
+};
 
 // Until the run is over and its last version is published, over disks that are full for a while.
 // `config` and `report` outlive it. Throws what cannot be waited out.

@@ -1,10 +1,12 @@
-#include "apps/run/follow/follow_options.h"
+#include "apps/run/follow/follow_loop.h"
 
 #include <algorithm>
+#include <limits>
 #include <memory>
 #include <optional>
 #include <sstream>
 #include <system_error>
+#include <utility>
 
 #include <spdlog/spdlog.h>
 #include <asio/steady_timer.hpp>
@@ -67,19 +69,70 @@ void OtherRegions::check_run(const FollowOptions& options, const std::string& ou
   throw inter::LinkError(inter::Errc::bad_frame, what);
 }
 
-bool is_over(const FollowOptions& options, FollowReport& report) {
-  const nlohmann::ordered_json published = report.look().published;
-  if (published.is_null() || !published.value("final", false) ||
-      published.value("dtype", "") != options.dtype())
-    return false;
-  spdlog::info("run {} is over, and its last version is there", published.value("run", ""));
-  report.change([](FollowFigures& figures) { figures.over = true; });
-  return true;
-}
+namespace {
 
 asio::awaitable<void> pause_following(std::chrono::milliseconds length) {
   asio::steady_timer timer(co_await asio::this_coro::executor, length);
   co_await timer.async_wait(asio::use_awaitable);
+}
+
+}  // namespace
+
+FollowLoop::FollowLoop(asio::any_io_executor executor, const Config& config, FollowOptions options,
+                       FollowReport& report, std::chrono::milliseconds pause)
+    : config_(config),
+      options_(std::move(options)),
+      report_(report),
+      regions_(std::move(executor), options_.self, options_.credentials, options_.addresses),
+      spool_(options_.directory / "spool", std::numeric_limits<std::uint64_t>::max()),
+      versions_(options_.directory, options_.kept),
+      pause_(pause) {
+  if (auto published = versions_.current(); !published.is_null())
+    report_.publish(std::move(published));
+}
+
+asio::awaitable<void> FollowLoop::run() {
+  restore();
+  if (is_over_already()) co_return;
+  while (!over_) {
+    show();
+    Link& link = *co_await regions_.nearest();
+    const std::string region = link.region();
+    bool got_on = false;
+    std::string trouble;
+    try {
+      got_on = co_await step(link);
+    } catch (const inter::LinkError& error) {
+      trouble = error.reason();
+      regions_.drop(region, trouble);
+      lose_link();
+    }
+    regions_.drop_liars();
+    if (trouble.empty()) trouble = waits_for();
+    report_.change([&](FollowFigures& figures) { figures.trouble = trouble; });
+    if (!got_on && !over_) co_await pause_following(pause_);
+  }
+  show();
+}
+
+bool FollowLoop::is_over_already() {
+  const nlohmann::ordered_json published = report_.look().published;
+  if (published.is_null() || !published.value("final", false) ||
+      published.value("dtype", "") != options_.dtype())
+    return false;
+  spdlog::info("run {} is over, and its last version is there", published.value("run", ""));
+  report_.change([](FollowFigures& figures) { figures.over = true; });
+  return true;
+}
+
+void FollowLoop::show() {
+  report_.change([&](FollowFigures& figures) {
+    figures.rounds = rounds();
+    figures.version = version_here();
+    figures.connected = regions_.connected();
+    figures.received_bytes = regions_.received_bytes();
+    figures.over = over_;
+  });
 }
 
 namespace {
