@@ -13,7 +13,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <asio/co_spawn.hpp>
+#include <asio/detached.hpp>
 #include <asio/io_context.hpp>
+#include <asio/post.hpp>
 
 #include "diloco/files/file_io.h"
 #include "diloco/follow/follower_link.h"
@@ -58,6 +60,21 @@ class FollowerServerTest : public ::testing::Test {
                   [this](inter::TlsDoor::Guest guest) { server_->admit(std::move(guest)); });
     door_->listen({asio::ip::address_v4::loopback(), 0});
     door_->start();
+  }
+  // As a region would, but for a chunk that it sends again and again.
+  asio::awaitable<void> repeat_a_chunk(std::shared_ptr<inter::TlsDoor::Guest> guest) {
+    inter::Connection connection(std::move(guest->socket), std::move(guest->stream),
+                                 inter::ConnectionSettings{1 << 20, {}, {}});
+    try {
+      co_await connection.read();
+      const inter::Bytes accepted = inter::encode_empty(inter::FrameType::accept);
+      co_await connection.write(accepted);
+      co_await connection.read();
+      inter::Bytes frame = inter::encode_chunk(payload_, 0, {});
+      spool_.read(payload_, 0, std::span(frame).last(inter::chunk_bytes(payload_, 0)));
+      for (int i = 0; i < 1000; ++i) co_await connection.write(frame);
+    } catch (const inter::LinkError&) {  // the follower has left
+    }
   }
   // Stand-ins: what an image and a patch hold is no matter here.
   static std::function<void(const std::filesystem::path&, const std::filesystem::path&)> copy_with(
@@ -336,6 +353,29 @@ TEST_F(FollowerServerTest, ASnapshotThatIsGoneKeepsNobodyFromTheRest) {
   ledger_.save(Snapshot{5, {}, {.hash = {9}, .size_bytes = 9}});
   EXPECT_EQ(ask_weights(*link).weights.back().version, 4U);
   EXPECT_EQ(ask(*link, 0).entries.size(), 1U);
+}
+
+// It would hold its follower for ever, as each frame is a sign of life.
+TEST_F(FollowerServerTest, WhoSendsAChunkAgainIsLeft) {
+  door_.emplace(
+      io_.get_executor(), inter::TlsDoorOptions{.owner = "a", .credentials = pki_.credentials("a")},
+      [this](inter::TlsDoor::Guest guest) {
+        const auto protocol = guest.socket.local_endpoint().protocol();
+        asio::post(io_, [this, protocol, socket = guest.socket.release(),
+                         guest = std::make_shared<inter::TlsDoor::Guest>(std::move(guest))] {
+          guest->socket = {io_, protocol, socket};
+          asio::co_spawn(io_, repeat_a_chunk(guest), asio::detached);
+        });
+      });
+  door_->listen({asio::ip::address_v4::loopback(), 0});
+  door_->start();
+  const auto link = open();
+  try {
+    run(link->fetch(payload_, received_));
+    ADD_FAILURE() << "a blob without its end was taken";
+  } catch (const inter::LinkError& error) {
+    EXPECT_THAT(error.reason(), HasSubstr("which was not asked for"));
+  }
 }
 
 TEST_F(FollowerServerTest, TakesNoOtherFrameThanAQuestionAndAFetch) {
