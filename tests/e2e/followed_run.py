@@ -45,3 +45,13 @@ class FollowedRun(RunByHand):
                    "some rounds", self.coordinators[0])
         for worker in self.workers:
             worker.send_signal(signal.SIGSTOP)
+        wait_until(self.settled, "what was under way from the workers to arrive", self.coordinators[0])
+
+    def settled(self):
+        """No snapshot came to a region while a program ran, and none is being copied."""
+        places = [self.region_directory(region) for region in REGIONS]
+        def snapshots():
+            return [(place / "ledger" / "snapshot").read_bytes() for place in places if (place / "ledger" / "snapshot").exists()]
+        before = snapshots()
+        self.run_causeway("certs", "--directory", "certificates", "show")
+        return before == snapshots() and not any(draft for place in places for draft in (place / "spool").glob("draft-*"))
