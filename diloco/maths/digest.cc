@@ -7,6 +7,7 @@
 #include <span>
 
 #include "compression/base/parallel.h"
+#include "diloco/maths/sha256_lanes.h"
 #include "inter/base/hash.h"
 #include "inter/base/text.h"
 
@@ -64,6 +65,32 @@ bool is_zero(std::span<const float> values) {
                              [](float value) { return std::bit_cast<std::uint32_t>(value) == 0; });
 }
 
+// Leaves are hashed in groups of so many, where the CPU can.
+class LeafHasher {
+ public:
+  void add(std::span<const float> values, Digest& digest) {
+    if (!has_sha256_lanes()) {
+      digest = leaf_of(hash_, values);
+      return;
+    }
+    leaves_[waiting_] = values.data();
+    digests_[waiting_] = &digest;
+    if (++waiting_ < kSha256Lanes) return;
+    hash_leaves(leaves_, digests_);
+    waiting_ = 0;
+  }
+  void finish() {
+    for (std::size_t i = 0; i < waiting_; ++i)
+      *digests_[i] = leaf_of(hash_, std::span(leaves_[i], kLeafElements));
+  }
+
+ private:
+  inter::Sha256 hash_;
+  const float* leaves_[kSha256Lanes] = {};
+  Digest* digests_[kSha256Lanes] = {};
+  std::size_t waiting_ = 0;
+};
+
 }  // namespace
 
 std::vector<Digest> merkle_leaves(std::span<const float> values) {
@@ -76,12 +103,17 @@ std::vector<Digest> merkle_leaves(std::span<const float> values) {
   std::vector<Digest> leaves(values.size() / kLeafElements);
   const std::size_t tasks = (leaves.size() + kLeavesOfATask - 1) / kLeavesOfATask;
   const auto task = [&](std::size_t index) {
-    inter::Sha256 hash;
+    LeafHasher hasher;
     const std::size_t end = std::min((index + 1) * kLeavesOfATask, leaves.size());
     for (std::size_t leaf = index * kLeavesOfATask; leaf < end; ++leaf) {
       const auto elements = values.subspan(leaf * kLeafElements, kLeafElements);
-      leaves[leaf] = is_zero(elements) ? zero_leaf : leaf_of(hash, elements);
+      if (is_zero(elements)) {
+        leaves[leaf] = zero_leaf;
+      } else {
+        hasher.add(elements, leaves[leaf]);
+      }
     }
+    hasher.finish();
     return true;
   };
   compression::first_failure(tasks, task, 1);
