@@ -10,6 +10,7 @@
 #include <fmt/format.h>
 
 #include "intra/base/error.h"
+#include "intra/model/kernels/kernels.h"
 #include "intra/model/kernels/parallel.h"
 #include "intra/model/kernels/philox.h"
 #include "intra/model/model.h"
@@ -187,45 +188,16 @@ std::uint64_t hash_name(std::string_view name) {
   return hash;
 }
 
-// ln(x) for x > 0 from arithmetic alone: the C library's differs in the last bit between versions
-// and CPUs, and regions that start from a seed must start from the same bits. x = 2^e m with m in
-// [0.5, 1); ln m = 2 artanh((m - 1) / (m + 1)).
-double exact_log(double x) {
-  int exponent = 0;
-  const double m = std::frexp(x, &exponent);
-  const double z = (m - 1) / (m + 1);  // |z| <= 1/3: 17 terms reach 2^-53
-  double sum = 0;
-  for (int term = 35; term >= 1; term -= 2) sum = sum * (z * z) + 1.0 / term;
-  return 2 * z * sum + exponent * 0.6931471805599453;
-}
-
-// Two independent normal numbers by Marsaglia's polar method.
-struct NormalPair {
-  double first, second;
-};
-NormalPair normal_pair(PhiloxKey key, std::uint64_t index) {
-  for (std::uint32_t attempt = 0;; ++attempt) {
-    const auto bits = philox(
-        {static_cast<std::uint32_t>(index), static_cast<std::uint32_t>(index >> 32), attempt, 0},
-        key);
-    const double u = bits[0] * 0x1p-31 - 1, v = bits[1] * 0x1p-31 - 1;
-    const double s = u * u + v * v;
-    if (s >= 1 || s == 0) continue;
-    const double factor = std::sqrt(-2 * exact_log(s) / s);
-    return {u * factor, v * factor};
-  }
-}
-
 void fill_normal(std::uint64_t seed, std::string_view name, double deviation,
                  std::span<float> out) {
+  constexpr std::int64_t kTile = 2 * kNormalPairs;
   const auto key = philox_key(mix_bits(seed) ^ hash_name(name));
-  const auto pairs = static_cast<std::int64_t>((out.size() + 1) / 2);
-  parallel_for(pairs, 4096, 1, [&](std::int64_t begin, std::int64_t end, int) {
-    for (auto pair = begin; pair < end; ++pair) {
-      const auto at = static_cast<std::size_t>(2 * pair);
-      const auto [first, second] = normal_pair(key, static_cast<std::uint64_t>(pair));
-      out[at] = static_cast<float>(deviation * first);
-      if (at + 1 < out.size()) out[at + 1] = static_cast<float>(deviation * second);
+  const auto count = static_cast<std::int64_t>(out.size());
+  parallel_for(count, 32 * kTile, kTile, [&](std::int64_t begin, std::int64_t end, int) {
+    for (auto at = begin; at < end; at += kTile) {
+      float tile[kTile];
+      draw_normal(key, static_cast<std::uint64_t>(at / 2), deviation, tile);
+      std::copy_n(tile, std::min(kTile, end - at), out.begin() + at);
     }
   });
 }

@@ -75,6 +75,12 @@ inline constexpr std::int64_t kDropoutTile = 64;
 void apply_dropout(const DropoutMask& mask, std::uint64_t sample, std::int64_t first,
                    std::int64_t count, float* values);
 
+// Normal numbers by Marsaglia's polar method (1964), which makes two of a point in a circle: pairs
+// `first` to `first` + kNormalPairs - 1 of those that `key` gives, times `deviation`. The same bits
+// on every CPU. `first` is a multiple of kNormalPairs.
+inline constexpr std::int64_t kNormalPairs = 64;
+void draw_normal(PhiloxKey key, std::uint64_t first, double deviation, float* out);
+
 // --- classifier_kernels.cc
 // ----------------------------------------------------------------------
 

@@ -1,9 +1,10 @@
-// Dropout masks drawn by Philox, many counters at a time.
+// Dropout masks and normal numbers drawn by Philox, many counters at a time.
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "intra/model/kernels/random_kernels.cc"
 #include "hwy/foreach_target.h"
 //
 #include <algorithm>
+#include <cassert>
 #include <cstring>
 
 #include "hwy/highway.h"
@@ -87,6 +88,105 @@ void apply_dropout(const DropoutMask& mask, std::uint64_t sample, std::int64_t f
   }
 }
 
+// Points of the square from -1 to 1, and their squared distances from its middle.
+constexpr std::size_t kPoints = static_cast<std::size_t>(kNormalPairs);
+struct Points {
+  double u[kPoints], v[kPoints], s[kPoints];
+};
+
+using Doubles = hn::ScalableTag<double>;
+using Double = hn::Vec<Doubles>;
+
+// Of numbers below 2^52, by the bits of 2^52 + x.
+template <class V>
+HWY_INLINE Double to_double(Doubles d, V numbers) {
+  const hn::RebindToUnsigned<Doubles> bits;
+  const auto above = hn::Or(numbers, hn::Set(bits, 0x4330000000000000));
+  return hn::Sub(hn::BitCast(d, above), hn::Set(d, 0x1p52));
+}
+
+HWY_INLINE Double coordinate(Doubles d, const std::uint32_t* words) {
+  const hn::RebindToUnsigned<Doubles> bits;
+  const auto numbers = hn::PromoteTo(bits, hn::LoadU(hn::Rebind<std::uint32_t, Doubles>(), words));
+  return hn::Sub(hn::Mul(to_double(d, numbers), hn::Set(d, 0x1p-31)), hn::Set(d, 1.0));
+}
+
+void draw_points(PhiloxKey key, std::uint64_t first, Points& points) {
+  std::uint32_t words[2][kPoints];
+  const Lanes lanes;
+  for (std::size_t at = 0; at < kPoints; at += hn::Lanes(lanes)) {
+    Words x[4] = {hn::Iota(lanes, static_cast<std::uint32_t>(first + at)),
+                  hn::Set(lanes, static_cast<std::uint32_t>(first >> 32)), hn::Zero(lanes),
+                  hn::Zero(lanes)};
+    draw(lanes, key, x);
+    for (int i = 0; i < 2; ++i) hn::StoreU(x[i], lanes, words[i] + at);
+  }
+  const Doubles d;
+  for (std::size_t at = 0; at < kPoints; at += hn::Lanes(d)) {
+    const auto u = coordinate(d, words[0] + at), v = coordinate(d, words[1] + at);
+    hn::StoreU(u, d, points.u + at);
+    hn::StoreU(v, d, points.v + at);
+    hn::StoreU(hn::Add(hn::Mul(u, u), hn::Mul(v, v)), d, points.s + at);
+  }
+}
+
+// The polar method takes points inside the circle alone: one in five is drawn again.
+void redraw_outside(PhiloxKey key, std::uint64_t first, Points& points) {
+  for (std::size_t i = 0; i < kPoints; ++i) {
+    const std::uint64_t index = first + i;
+    for (std::uint32_t attempt = 1; points.s[i] >= 1 || points.s[i] == 0; ++attempt) {
+      const auto bits = philox(
+          {static_cast<std::uint32_t>(index), static_cast<std::uint32_t>(index >> 32), attempt, 0},
+          key);
+      const double u = points.u[i] = bits[0] * 0x1p-31 - 1;
+      const double v = points.v[i] = bits[1] * 0x1p-31 - 1;
+      points.s[i] = u * u + v * v;
+    }
+  }
+}
+
+// ln(x) for normal x > 0 from arithmetic alone: the C library's differs in the last bit between
+// versions and CPUs, and regions that start from a seed must start from the same bits. x = 2^e m
+// with m in [0.5, 1); ln m = 2 artanh((m - 1) / (m + 1)).
+HWY_INLINE Double exact_log(Doubles d, Double x) {
+  const hn::RebindToUnsigned<Doubles> bits;
+  const auto x_bits = hn::BitCast(bits, x);
+  const auto exponent = hn::Sub(to_double(d, hn::ShiftRight<52>(x_bits)), hn::Set(d, 1022.0));
+  const auto fraction = hn::And(x_bits, hn::Set(bits, 0x000FFFFFFFFFFFFF));
+  const auto m = hn::BitCast(d, hn::Or(fraction, hn::Set(bits, 0x3FE0000000000000)));
+  const auto one = hn::Set(d, 1.0);
+  const auto z = hn::Div(hn::Sub(m, one), hn::Add(m, one));  // |z| <= 1/3: 17 terms reach 2^-53
+  const auto z2 = hn::Mul(z, z);
+  auto sum = hn::Zero(d);
+  for (int term = 35; term >= 1; term -= 2) sum = hn::Add(hn::Mul(sum, z2), hn::Set(d, 1.0 / term));
+  const auto ln_m = hn::Mul(hn::Mul(hn::Set(d, 2.0), z), sum);
+  return hn::Add(ln_m, hn::Mul(exponent, hn::Set(d, 0.6931471805599453)));
+}
+
+void draw_normal(PhiloxKey key, std::uint64_t first, double deviation, float* out) {
+  assert(first % kPoints == 0);  // so that all counters have the same upper half
+  Points points;
+  draw_points(key, first, points);
+  redraw_outside(key, first, points);
+  const Doubles d;
+  const hn::Rebind<float, Doubles> floats;
+  float drawn[2][kPoints];
+  for (std::size_t at = 0; at < kPoints; at += hn::Lanes(d)) {
+    const auto s = hn::LoadU(d, points.s + at);
+    const auto factor = hn::Sqrt(hn::Div(hn::Mul(hn::Set(d, -2.0), exact_log(d, s)), s));
+    const auto store = [&](const double* coordinates, float* to) {
+      const auto normal = hn::Mul(hn::LoadU(d, coordinates + at), factor);
+      hn::StoreU(hn::DemoteTo(floats, hn::Mul(hn::Set(d, deviation), normal)), floats, to + at);
+    };
+    store(points.u, drawn[0]);
+    store(points.v, drawn[1]);
+  }
+  for (std::size_t i = 0; i < kPoints; ++i) {
+    out[2 * i] = drawn[0][i];
+    out[2 * i + 1] = drawn[1][i];
+  }
+}
+
 }  // namespace causeway::intra::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();
 
@@ -94,10 +194,15 @@ HWY_AFTER_NAMESPACE();
 namespace causeway::intra {
 
 HWY_EXPORT(apply_dropout);
+HWY_EXPORT(draw_normal);
 
 void apply_dropout(const DropoutMask& mask, std::uint64_t sample, std::int64_t first,
                    std::int64_t count, float* values) {
   HWY_DYNAMIC_DISPATCH(apply_dropout)(mask, sample, first, count, values);
+}
+
+void draw_normal(PhiloxKey key, std::uint64_t first, double deviation, float* out) {
+  HWY_DYNAMIC_DISPATCH(draw_normal)(key, first, deviation, out);
 }
 
 }  // namespace causeway::intra

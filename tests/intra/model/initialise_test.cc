@@ -1,11 +1,13 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <hwy/highway.h>
 #include <omp.h>
 
 #include <cmath>
 #include <string>
 #include <vector>
 
+#include "intra/model/kernels/kernels.h"
 #include "intra/model/model.h"
 #include "tests/intra/model/tiny_models.h"
 #include "tests/support/openmp.h"
@@ -86,6 +88,55 @@ TEST(Initialise, DependsOnSeedAndNameAlone) {
   EXPECT_NE(first, second);
   EXPECT_NE(tensor(*small, first, name)[0],
             tensor(*small, first, "transformer.h.0.attn.c_attn.weight")[0]);
+}
+
+// Number by number, as the bits were first defined.
+struct NormalPair {
+  double first, second;
+};
+
+double exact_log(double x) {
+  int exponent = 0;
+  const double m = std::frexp(x, &exponent);
+  const double z = (m - 1) / (m + 1);
+  double sum = 0;
+  for (int term = 35; term >= 1; term -= 2) sum = sum * (z * z) + 1.0 / term;
+  return 2 * z * sum + exponent * 0.6931471805599453;
+}
+
+NormalPair normal_pair(PhiloxKey key, std::uint64_t index) {
+  for (std::uint32_t attempt = 0;; ++attempt) {
+    const auto bits = philox(
+        {static_cast<std::uint32_t>(index), static_cast<std::uint32_t>(index >> 32), attempt, 0},
+        key);
+    const double u = bits[0] * 0x1p-31 - 1, v = bits[1] * 0x1p-31 - 1;
+    const double s = u * u + v * v;
+    if (s >= 1 || s == 0) continue;
+    const double factor = std::sqrt(-2 * exact_log(s) / s);
+    return {u * factor, v * factor};
+  }
+}
+
+void expect_normal_pairs(PhiloxKey key, std::uint64_t first) {
+  constexpr double kDeviation = 0.02;
+  for (std::uint64_t at = first; at < first + 16'384; at += kNormalPairs) {
+    float drawn[2 * kNormalPairs];
+    draw_normal(key, at, kDeviation, drawn);
+    for (std::uint64_t i = 0; i < kNormalPairs; ++i) {
+      const NormalPair expected = normal_pair(key, at + i);
+      ASSERT_EQ(drawn[2 * i], static_cast<float>(kDeviation * expected.first)) << at + i;
+      ASSERT_EQ(drawn[2 * i + 1], static_cast<float>(kDeviation * expected.second)) << at + i;
+    }
+  }
+}
+
+TEST(Initialise, HasTheSameBitsOnEveryCpu) {
+  for (const std::int64_t target : hwy::SupportedAndGeneratedTargets()) {
+    hwy::GetChosenTarget().Update(target);
+    for (const std::uint64_t first : {std::uint64_t{0}, std::uint64_t{1} << 32})
+      expect_normal_pairs(philox_key(mix_bits(7)), first);
+  }
+  hwy::GetChosenTarget().Update(hwy::SupportedTargets());
 }
 
 TEST(Initialise, DoesNotDependOnThreads) {
