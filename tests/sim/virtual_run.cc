@@ -40,8 +40,10 @@ void VirtualRun::committed(const std::string& region, const CommitRecord& record
 }
 
 void VirtualRun::poll() {
-  internet_.settle();
-  for (const auto& [name, region] : regions_) region->poll();
+  for (const auto& [name, region] : regions_) {
+    internet_.settle(name);
+    region->poll();
+  }
   wan_.after(kPollInterval, [this] { poll(); });
 }
 

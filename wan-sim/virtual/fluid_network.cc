@@ -1,7 +1,8 @@
 // Fluid: bytes flow at rates that change only where a flow starts, ends, or a link changes.
 //
 // A flow's bytes leave at its rate and arrive the link's delay later, with the jitter of what was
-// offered last. Nothing is cut into chunks: an hour costs as many events as there are transfers.
+// offered last. Nothing is cut into chunks: an hour costs as many events as there are transfers,
+// and an event touches only the flows that share something with it, directly or by way of others.
 
 #include <algorithm>
 #include <cmath>
@@ -71,48 +72,64 @@ class FluidNetwork : public VirtualNetwork {
       capacities_.push_back(host.rate_bytes_per_s);  // sends
       capacities_.push_back(host.rate_bytes_per_s);  // receives
     }
+    users_.resize(capacities_.size());
   }
 
   FlowId open(const std::string& from, const std::string& to, std::uint64_t number, bool forward,
               OnArrival on_arrival) override {
     const auto near = hosts_.find(from), far = hosts_.find(to);
     Flow flow;
-    flow.pair = {near == hosts_.end() ? from : near->second.region,
-                 far == hosts_.end() ? to : far->second.region};
-    flow.uses.push_back(links_.at(flow.pair).place);
+    const Pair pair{near == hosts_.end() ? from : near->second.region,
+                    far == hosts_.end() ? to : far->second.region};
+    flow.link = &links_.at(pair);
+    flow.uses.push_back(flow.link->place);
     if (near != hosts_.end()) flow.uses.push_back(near->second.place);
     if (far != hosts_.end()) flow.uses.push_back(far->second.place + 1);
-    const Pair dialled = forward ? flow.pair : Pair{flow.pair.second, flow.pair.first};
+    const Pair dialled = forward ? pair : Pair{pair.second, pair.first};
     flow.key = key_of_flow(key_of_connection(seed_, dialled, number), forward);
     flow.on_arrival = std::move(on_arrival);
     return flows_.add(std::move(flow));
   }
 
   void close(FlowId id) override {
-    flow_to(now_);
-    active_.erase(id);
+    Flow& flow = flows_.at(id);
+    const std::vector<std::uint32_t> freed = flow.uses;
+    if (flow.active) stop(id, flow);
     std::erase_if(arrivals_, [id](const auto& arrival) { return arrival.second.flow == id; });
     flows_.remove(id);
-    share();
+    share(freed);
   }
 
   void offer(FlowId id, std::uint64_t bytes, Time now) override {
-    flow_to(now);
+    now_ = now;
     Flow& flow = flows_.at(id);
-    const auto& jitter = links_.at(flow.pair).profile.jitter;
+    if (flow.active) bring_up_to_date(id, flow);
+    const auto& jitter = flow.link->profile.jitter;
     flow.jitter = jitter_of(jitter, flow.chain.draw(jitter, mix(flow.key, flow.offered), false));
     flow.offered += bytes;
-    if (bytes <= kSmallBytes && flow.left == 0 && !stands(links_.at(flow.pair))) {
-      const double seconds =
-          static_cast<double>(bytes) / links_.at(flow.pair).profile.rate_bytes_per_s;
+    if (bytes <= kSmallBytes && flow.left == 0 && !stands(*flow.link)) {
+      const double seconds = static_cast<double>(bytes) / flow.link->profile.rate_bytes_per_s;
       return schedule(id, flow, bytes, Time(static_cast<Time::rep>(1e9 * seconds)));
     }
     flow.left += static_cast<double>(bytes);
-    active_.insert(id);
-    share();
+    if (!flow.active) start(id, flow);
+    set_rate(id, flow, 0);  // with its new end
+    share(flow.uses);
   }
 
-  void settle(Time now) override { flow_to(now); }
+  void settle(FlowId id, Time now) override {
+    now_ = now;
+    Flow& flow = flows_.at(id);
+    const double seconds = in_seconds(now - flow.since - delay_of(flow));
+    if (!flow.active || seconds <= 0 || flow.last_arrival > now) return;
+    // Never the last byte, which is an event.
+    const double arrived = flow.unhanded + std::min(flow.rate * seconds, flow.left - 1);
+    if (arrived < static_cast<double>(flow.early + 1)) return;
+    const auto whole = static_cast<std::uint64_t>(arrived);
+    const std::uint64_t fresh = whole - std::exchange(flow.early, whole);
+    const OnArrival handler = flow.on_arrival;
+    handler(fresh);
+  }
 
   std::optional<Time> traverse(const Pair& pair, Time now, std::uint64_t) override {
     const Link& link = links_.at(pair);
@@ -122,14 +139,15 @@ class FluidNetwork : public VirtualNetwork {
 
   Time next_event() const override {
     const Time arrival = arrivals_.empty() ? kNever : arrivals_.begin()->first.first;
-    return std::min({arrival, next_end_, next_resume_});
+    const Time end = ends_.empty() ? kNever : ends_.begin()->first;
+    return std::min({arrival, end, next_resume_});
   }
 
   void advance(Time now) override {
-    if (now >= next_end_ || now >= next_resume_) {
-      flow_to(now);
-      share();
-    }
+    now_ = now;
+    if (now >= next_resume_) resume_links();
+    while (!ends_.empty() && ends_.begin()->first <= now)
+      share(flows_.at(ends_.begin()->second).uses);
     while (!arrivals_.empty() && arrivals_.begin()->first.first <= now) {
       const auto arrival = arrivals_.extract(arrivals_.begin());
       const Flow* flow = flows_.find(arrival.mapped().flow);
@@ -140,41 +158,41 @@ class FluidNetwork : public VirtualNetwork {
   }
 
   void change(const Pair& pair, const LinkProfile& profile, Time now) override {
-    flow_to(now);
-    links_.at(pair).profile = profile;
-    share();
+    change_link(pair, now, [&](Link& link) { link.profile = profile; });
   }
   void stall(const Pair& pair, Time length, Time now) override {
-    flow_to(now);
-    Link& link = links_.at(pair);
-    link.stalled_until = std::max(link.stalled_until, now + length);
-    share();
+    change_link(pair, now, [&](Link& link) {
+      link.stalled_until = std::max(link.stalled_until, now + length);
+      if (link.stalled_until > now) next_resume_ = std::min(next_resume_, link.stalled_until);
+    });
   }
   void black_hole(const Pair& pair, bool on, Time now) override {
-    flow_to(now);
-    links_.at(pair).holed = on;
-    share();
+    change_link(pair, now, [&](Link& link) { link.holed = on; });
   }
   const LinkProfile& profile(const Pair& pair) const override { return links_.at(pair).profile; }
   void observe(std::function<void(const Pair&, const Decision&)>) override {}
 
  private:
-  struct Flow {
-    Pair pair;
-    std::vector<std::uint32_t> uses;
-    std::uint64_t key = 0, offered = 0;
-    OnArrival on_arrival;
-    double left = 0;      // bytes offered that have not left
-    double unhanded = 0;  // bytes that have left and are on no arrival yet
-    double rate = 0;
-    Time jitter{0}, last_arrival{0};
-    JitterChain chain;
-  };
   struct Link {
     LinkProfile profile;
     std::uint32_t place = 0;
     bool holed = false;
     Time stalled_until{0};
+  };
+  // What it has sent since `since` follows from its rate.
+  struct Flow {
+    const Link* link = nullptr;
+    std::vector<std::uint32_t> uses;
+    std::uint64_t key = 0, offered = 0;
+    OnArrival on_arrival;
+    bool active = false;  // something is left
+    Time since{0}, ends = kNever;
+    double rate = 0;
+    double left = 0;          // bytes offered that had not left then
+    double unhanded = 0;      // bytes that had left then and are on no arrival yet
+    std::uint64_t early = 0;  // bytes that arrived since, before their arrival is an event
+    Time jitter{0}, last_arrival{0};
+    JitterChain chain;
   };
   struct HostPlace {
     std::string region;
@@ -185,30 +203,58 @@ class FluidNetwork : public VirtualNetwork {
     std::uint64_t bytes;
   };
 
-  void flow_to(Time now) {
-    const double seconds = in_seconds(now - std::exchange(now_, now));
-    for (auto id = active_.begin(); id != active_.end();) {
-      Flow& flow = flows_.at(*id);
-      const double sent = std::min(flow.left, flow.rate * seconds);
-      flow.left -= sent;
-      flow.unhanded += sent;
-      const bool done = flow.left < kAlmost;
-      if (done) flow.unhanded += std::exchange(flow.left, 0);
-      hand_over(*id, flow, done);
-      id = done ? active_.erase(id) : std::next(id);
-    }
+  void start(FlowId id, Flow& flow) {
+    flow.active = true;
+    flow.since = now_;
+    for (const std::uint32_t resource : flow.uses) users_[resource].push_back(id);
+  }
+
+  void stop(FlowId id, Flow& flow) {
+    set_rate(id, flow, 0);
+    flow.active = false;
+    for (const std::uint32_t resource : flow.uses) std::erase(users_[resource], id);
+  }
+
+  // Its end follows; everything up to now was accounted for.
+  void set_rate(FlowId id, Flow& flow, double rate) {
+    ends_.erase({flow.ends, id});
+    flow.rate = rate;
+    flow.ends = kNever;
+    if (rate <= 0) return;
+    const double seconds = std::min(flow.left / rate, 1e9);
+    flow.ends = now_ + Time(static_cast<Time::rep>(std::ceil(1e9 * seconds)));
+    ends_.insert({flow.ends, id});
+  }
+
+  double left_by_now(const Flow& flow) const {
+    return flow.left - std::min(flow.left, flow.rate * in_seconds(now_ - flow.since));
+  }
+
+  void bring_up_to_date(FlowId id, Flow& flow) {
+    const double left = left_by_now(flow);
+    flow.unhanded += flow.left - left;
+    flow.left = left;
+    flow.since = now_;
+    const bool done = flow.left < kAlmost;
+    if (done) flow.unhanded += std::exchange(flow.left, 0);
+    hand_over(id, flow, done);
+    if (done) stop(id, flow);
   }
 
   void hand_over(FlowId id, Flow& flow, bool done) {
-    const double whole = done ? std::round(flow.unhanded) : std::floor(flow.unhanded);
-    if (whole < 1) return;
+    const double early = static_cast<double>(std::exchange(flow.early, 0));
+    const double whole =
+        std::max(early, done ? std::round(flow.unhanded) : std::floor(flow.unhanded));
     flow.unhanded = done ? 0 : flow.unhanded - whole;
-    schedule(id, flow, static_cast<std::uint64_t>(whole), Time{0});
+    if (whole > early) schedule(id, flow, static_cast<std::uint64_t>(whole - early), Time{0});
+  }
+
+  static Time delay_of(const Flow& flow) {
+    return std::max(Time{0}, flow.link->profile.delay + flow.jitter);
   }
 
   void schedule(FlowId id, Flow& flow, std::uint64_t bytes, Time sending) {
-    const Time delay = std::max(Time{0}, links_.at(flow.pair).profile.delay + flow.jitter);
-    flow.last_arrival = std::max(flow.last_arrival, now_ + sending + delay);
+    flow.last_arrival = std::max(flow.last_arrival, now_ + sending + delay_of(flow));
     arrivals_.emplace(std::pair(flow.last_arrival, sequence_++), Arriving{id, bytes});
   }
 
@@ -216,24 +262,78 @@ class FluidNetwork : public VirtualNetwork {
     return link.holed || link.stalled_until > now_ || link.profile.rate_bytes_per_s <= 0;
   }
 
-  void share() {
+  // What has left by now has done so as the link was.
+  template <typename Change>
+  void change_link(const Pair& pair, Time now, const Change& change) {
+    now_ = now;
+    Link& link = links_.at(pair);
+    const std::vector<FlowId> users = users_[link.place];
+    for (const FlowId id : users) bring_up_to_date(id, flows_.at(id));
+    change(link);
+    share_link(link);
+  }
+
+  void share_link(const Link& link) {
+    capacities_[link.place] = stands(link) ? 0 : link.profile.rate_bytes_per_s;
+    share({link.place});
+  }
+
+  void resume_links() {
     next_resume_ = kNever;
-    for (auto& [pair, link] : links_) {
-      capacities_[link.place] = stands(link) ? 0 : link.profile.rate_bytes_per_s;
-      if (link.stalled_until > now_) next_resume_ = std::min(next_resume_, link.stalled_until);
+    for (const auto& [pair, link] : links_) {
+      if (link.stalled_until > now_) {
+        next_resume_ = std::min(next_resume_, link.stalled_until);
+      } else {
+        share_link(link);
+      }
+    }
+  }
+
+  // Those that share something with `resources`, directly or by way of others, and all that they
+  // use, which is put after `resources`.
+  std::vector<FlowId> connected(std::vector<std::uint32_t>& resources) {
+    std::vector<FlowId> flows;
+    std::set<std::uint32_t> seen(resources.begin(), resources.end());
+    std::set<FlowId> known;
+    for (std::size_t i = 0; i < resources.size(); ++i) {
+      for (const FlowId id : users_[resources[i]]) {
+        if (!known.insert(id).second) continue;
+        flows.push_back(id);
+        for (const std::uint32_t resource : flows_.at(id).uses)
+          if (seen.insert(resource).second) resources.push_back(resource);
+      }
+    }
+    std::ranges::sort(flows);
+    return flows;
+  }
+
+  void share(std::vector<std::uint32_t> resources) {
+    std::vector<FlowId> flows = connected(resources);
+    std::erase_if(flows, [this](FlowId id) {
+      Flow& flow = flows_.at(id);
+      if (left_by_now(flow) >= kAlmost) return false;
+      bring_up_to_date(id, flow);
+      return true;
+    });
+    std::map<std::uint32_t, std::uint32_t> places;
+    std::vector<double> capacities;
+    for (const std::uint32_t resource : resources) {
+      if (places.emplace(resource, capacities.size()).second)
+        capacities.push_back(capacities_[resource]);
     }
     std::vector<std::vector<std::uint32_t>> uses;
-    for (const FlowId id : active_) uses.push_back(flows_.at(id).uses);
-    const auto rates = max_min_rates(capacities_, uses);
-    next_end_ = kNever;
-    std::size_t i = 0;
-    for (const FlowId id : active_) {
-      Flow& flow = flows_.at(id);
-      flow.rate = rates[i++];
-      if (flow.rate <= 0) continue;
-      const double seconds = std::min(flow.left / flow.rate, 1e9);
-      next_end_ =
-          std::min(next_end_, now_ + Time(static_cast<Time::rep>(std::ceil(1e9 * seconds))));
+    for (const FlowId id : flows) {
+      auto& of_flow = uses.emplace_back();
+      for (const std::uint32_t resource : flows_.at(id).uses)
+        of_flow.push_back(places.at(resource));
+    }
+    const auto rates = max_min_rates(capacities, uses);
+    for (std::size_t i = 0; i < flows.size(); ++i) {
+      Flow& flow = flows_.at(flows[i]);
+      const bool due = flow.ends <= now_;  // rounding left a rest of it
+      if (flow.rate == rates[i] && !due) continue;
+      bring_up_to_date(flows[i], flow);
+      set_rate(flows[i], flow, rates[i]);
     }
   }
 
@@ -241,12 +341,13 @@ class FluidNetwork : public VirtualNetwork {
   std::map<Pair, Link> links_;
   std::map<std::string, HostPlace> hosts_;
   std::vector<double> capacities_;
+  std::vector<std::vector<FlowId>> users_;  // of each capacity: the flows that are active
   FlowTable<Flow> flows_;
-  std::set<FlowId> active_;
+  std::set<std::pair<Time, FlowId>> ends_;
   std::map<std::pair<Time, std::uint64_t>, Arriving> arrivals_;
   std::uint64_t sequence_ = 0;
   Time now_{0};
-  Time next_end_ = kNever, next_resume_ = kNever;
+  Time next_resume_ = kNever;
 };
 
 }  // namespace

@@ -43,6 +43,18 @@ std::uint64_t Internet::sent_bytes(const std::string& region) const {
   return found == sent_bytes_.end() ? 0 : found->second;
 }
 
+void Internet::settle(const std::string& region) {
+  const auto site = sites_.find(region);
+  if (site == sites_.end()) return;
+  for (const std::string& peer : site->second->up_) {
+    if (Session* session = this->session(region, peer)) settle(session->from(peer));
+  }
+}
+
+void Internet::settle(const Stream& stream) {
+  if (stream.pushing) wan_.network().settle(stream.data, wan_.now());
+}
+
 std::unique_ptr<Internet::Site> Internet::start(const std::string& region, std::string greeting,
                                                 PhantomSpool& spool, inter::MeshHandler& handler) {
   assert(!sites_.contains(region));
@@ -154,6 +166,7 @@ void Internet::lose(const std::string& a, const std::string& b, const std::strin
   const auto found = sessions_.find(unordered(a, b));
   if (found == sessions_.end()) return;
   for (const Stream* stream : {&found->second->there, &found->second->back}) {
+    settle(*stream);  // what has arrived stays
     wan_.network().close(stream->control);
     wan_.network().close(stream->data);
   }
@@ -256,7 +269,10 @@ void Internet::on_blob_bytes(Stream& stream, std::uint64_t bytes) {
   auto& pushing = *stream.pushing;
   pushing.wire_bytes -= std::min(bytes, pushing.wire_bytes);
   const bool whole = pushing.wire_bytes == 0;
-  const std::uint64_t fresh = whole ? pushing.blob_bytes : std::min(bytes, pushing.blob_bytes);
+  // Nothing of it is whole before the last byte, though the records' heads are a part of these.
+  const std::uint64_t fresh =
+      whole ? pushing.blob_bytes
+            : std::min(bytes, std::max<std::uint64_t>(pushing.blob_bytes, 1) - 1);
   pushing.blob_bytes -= fresh;
   const inter::BlobId id = pushing.id;
   if (whole) stream.pushing.reset();

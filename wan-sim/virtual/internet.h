@@ -72,8 +72,8 @@ class Internet {
   std::unique_ptr<Site> start(const std::string& region, std::string greeting, PhantomSpool& spool,
                               inter::MeshHandler& handler);
 
-  // Progress of transfers under way shows in the spools. Needed in the fluid mode only.
-  void settle() { wan_.network().settle(wan_.now()); }
+  // Progress of transfers to `region` under way shows in its spool. Needed in the fluid mode only.
+  void settle(const std::string& region);
   std::uint64_t sent_bytes(const std::string& region) const;
 
  private:
@@ -97,6 +97,7 @@ class Internet {
   void on_message_bytes(Stream& stream, std::uint64_t bytes);
   void on_blob_bytes(Stream& stream, std::uint64_t bytes);
   void push_next(Stream& stream);
+  void settle(const Stream& stream);
   void send_control(Stream& stream, Control control);
   void ask_to_pass(const std::string& asking, const inter::Hop& hop, const inter::BlobId& id);
 

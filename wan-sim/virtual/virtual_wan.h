@@ -31,8 +31,8 @@ class VirtualNetwork {
 
   virtual ~VirtualNetwork() = default;
 
-  // One direction of one connection. `on_arrival` is called from advance alone. `number` keys its
-  // chance: the relay's number of the connection.
+  // One direction of one connection. `on_arrival` is called from advance and settle. `number` keys
+  // its chance: the relay's number of the connection.
   virtual FlowId open(const std::string& from, const std::string& to, std::uint64_t number,
                       bool forward, OnArrival on_arrival) = 0;
   virtual void close(FlowId flow) = 0;  // what is under way never arrives
@@ -45,8 +45,8 @@ class VirtualNetwork {
   // Hands over what has arrived at exactly the next event's time, or, in the fluid mode, by `now`.
   virtual void advance(Time now) = 0;
 
-  // Puts what has left by now on its way, so that progress shows before a transfer ends.
-  virtual void settle(Time) {}
+  // Hands over what has arrived by now of a transfer that goes on, so that its progress shows.
+  virtual void settle(FlowId, Time) {}
 
   virtual void change(const Pair& pair, const LinkProfile& profile, Time now) = 0;
   virtual void stall(const Pair& pair, Time length, Time now) = 0;

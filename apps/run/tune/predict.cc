@@ -209,7 +209,7 @@ class VirtualWorld : public diloco::tuner::World {
     spools_[region].remove(blob);
   }
   std::uint64_t received_bytes(const std::string& region, const inter::BlobId& blob) override {
-    internet_.settle();
+    internet_.settle(region);
     return spools_[region].received_bytes(blob);
   }
   std::uint64_t sent_bytes(const std::string& region) const override {
