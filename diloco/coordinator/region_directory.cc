@@ -48,9 +48,9 @@ std::string objection(const CoordinatorOptions& options) {
   if (membership.find(options.region) == nullptr) {
     return "region " + options.region + " is not among the run's regions";
   }
-  if (options.protocol.contributions_min > membership.regions().size()) {
+  if (options.protocol.contributions_min > membership.region_count()) {
     return fmt::format("a round cannot need {} contributions from {} regions",
-                       options.protocol.contributions_min, membership.regions().size());
+                       options.protocol.contributions_min, membership.region_count());
   }
   return {};
 }

@@ -27,6 +27,10 @@ std::set<std::string> Membership::regions() const {
   return names;
 }
 
+std::size_t Membership::region_count() const {
+  return static_cast<std::size_t>(std::ranges::count(members, false, &Member::witness));
+}
+
 Membership with(const Membership& membership, Member member) {
   Membership changed = without(membership, member.region);
   const auto at = std::ranges::lower_bound(changed.members, member.region, {}, &Member::region);

@@ -43,6 +43,7 @@ struct Membership {
   // A strict majority of all members, voting or not: fewer votes than this decide no round.
   std::size_t majority() const { return members.size() / 2 + 1; }
   std::set<std::string> regions() const;  // that train
+  std::size_t region_count() const;       // of them
 };
 
 // With `member` added or replaced, or with `region` gone.

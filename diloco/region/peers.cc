@@ -64,6 +64,12 @@ bool Peers::any_heard() const {
                              [](const auto& peer) { return peer.second.status.has_value(); });
 }
 
+bool Peers::anyone_misses_payloads() const {
+  return std::ranges::any_of(peers_, [](const auto& peer) {
+    return peer.second.status && !peer.second.status->missing.empty();
+  });
+}
+
 bool Peers::are_ahead_of(std::uint32_t revision, Round version,
                          const std::optional<std::string>& leader) const {
   int ahead = 0;

@@ -34,6 +34,7 @@ class Peers {
   // Its last word since this process started; null if there was none.
   const Status* status(const std::string& peer) const;
   bool any_heard() const;
+  bool anyone_misses_payloads() const;  // as it last said
   // It knows what was taken back of the records as this region does. What it holds for rounds that
   // begin from another state is of no use here; it is told again once both know the same.
   bool reads_the_log_as(const std::string& peer, std::uint32_t revision) const {

@@ -43,6 +43,7 @@ class StatusReport {
 
   void add_received(std::uint64_t bytes) { received_bytes_ += bytes; }
   void set_missing(std::vector<inter::BlobId> payloads) { missing_ = std::move(payloads); }
+  const std::vector<inter::BlobId>& missing() const { return missing_; }
   Status status() const;
   // At once when something changed that others act on; at most every kReportInterval when only
   // bytes arrived.

@@ -6,6 +6,7 @@ namespace causeway::diloco {
 
 void SpoolIndex::restore(std::set<inter::BlobId> blobs, const std::optional<Snapshot>& snapshot) {
   blobs_ = std::move(blobs);
+  from_.reset();
   if (snapshot && holds(snapshot->blob)) snapshot_ = snapshot;
 }
 
@@ -36,13 +37,18 @@ Round SpoolIndex::first_missing(Round from) const {
 }
 
 Round SpoolIndex::payloads_from() const {
+  const bool known = from_ && from_->version == history_.version() &&
+                     from_->revision == history_.revision() && from_->released == released_;
+  if (known) return from_->from;
   Round from = history_.version();
   while (from > released_ && holds_all(history_.record(from - 1))) --from;
+  from_ = {history_.version(), released_, from, history_.revision()};
   return from;
 }
 
 void SpoolIndex::put(const inter::BlobId& blob) {
   blobs_.insert(blob);
+  from_.reset();
   begun_.erase(blob);
 }
 
@@ -109,6 +115,7 @@ void SpoolIndex::discard(const inter::BlobId& blob, bool listed) {
 
 void SpoolIndex::forget(const inter::BlobId& blob) {
   const bool took_room = blobs_.erase(blob) + begun_.erase(blob) > 0;
+  from_.reset();
   const std::uint64_t taken = std::numeric_limits<std::uint64_t>::max() - room_bytes_;
   if (took_room) room_bytes_ += std::min(blob.size_bytes, taken);
   forget_progress(blob);

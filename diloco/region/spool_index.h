@@ -51,7 +51,10 @@ class SpoolIndex {
   // Unless something names it. `listed`: as RemoveBlob has it.
   void discard(const inter::BlobId& blob, bool listed = false);
   // Although a record names it: it is to be fetched again later.
-  void drop(const inter::BlobId& blob) { blobs_.erase(blob); }
+  void drop(const inter::BlobId& blob) {
+    blobs_.erase(blob);
+    from_.reset();
+  }
   // It is damaged, and gone: snapshots of it are none any more.
   void lose(const inter::BlobId& blob);
   const std::set<inter::BlobId>& blobs() const { return blobs_; }
@@ -106,6 +109,13 @@ class SpoolIndex {
   const Contributions& contributions_;
   Outbox& out_;
   std::set<inter::BlobId> blobs_;
+  // payloads_from(), as last computed; none: what is here has changed. With many regions an event
+  // that asks for it comes for every payload, and it takes them all to answer.
+  struct From {
+    Round version = 0, released = 0, from = 0;
+    std::uint32_t revision = 0;
+  };
+  mutable std::optional<From> from_;
   std::set<inter::BlobId> begun_;  // not all of it is here
   std::uint64_t room_bytes_ = std::numeric_limits<std::uint64_t>::max();
   std::map<inter::BlobId, Round> unclaimed_;  // version at arrival

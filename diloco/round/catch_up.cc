@@ -427,7 +427,7 @@ bool CatchUp::is_past(const std::string& peer, Round round) const {
 
 // Everybody else, or two: more than the leader counts on when it lists a payload.
 bool CatchUp::are_enough(std::ptrdiff_t others) const {
-  const auto regions = static_cast<std::ptrdiff_t>(region_.agreement.members().regions().size());
+  const auto regions = static_cast<std::ptrdiff_t>(region_.agreement.members().region_count());
   return others >= 2 || others + 1 >= regions;
 }
 

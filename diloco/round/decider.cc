@@ -20,11 +20,18 @@ Decider::Decider(const ProtocolOptions& options, const Membership& membership,
       membership_(membership),
       grace_(options.grace_min, options.grace_max),
       up_{options.self} {
+  count_contributions_wanted();
   if (last == nullptr) {
     attached_ = membership_.regions();
   } else {
     open_next(*last);
   }
+}
+
+void Decider::set_membership(const Membership& membership) {
+  if (membership == membership_) return;
+  membership_ = membership;
+  count_contributions_wanted();
 }
 
 void Decider::open_next(const CommitRecord& committed) {
@@ -34,6 +41,7 @@ void Decider::open_next(const CommitRecord& committed) {
   for (const EgressCost& region : committed.egress) egress_[region.region] = region.cost;
   standings_.clear();
   for (const Standing& standing : committed.standings) standings_[standing.region] = standing;
+  count_contributions_wanted();
   attached_.clear();
   for (const Participant& participant : committed.participants) {
     if (participant.round == committed.round) attached_.insert(participant.region);
@@ -121,6 +129,10 @@ Decider::Verdict Decider::decide(const Steps& steps, Time now) {
 
 // So many sit this round out that the others, all of them, are too few.
 bool Decider::hopeless() const {
+  if (std::ranges::none_of(candidates_, [](const auto& candidate) {
+        return candidate.second.contribution.sits_out;
+      }))
+    return membership_.region_count() < contributions_min();
   const std::set<std::string> regions = membership_.regions();
   const auto possible = std::ranges::count_if(regions, [this](const std::string& region) {
     const auto fresh = candidates_.find({region, round_, 0});
@@ -152,7 +164,7 @@ std::optional<Digest> Decider::agreed_state() const {
   std::map<Digest, std::size_t> votes;
   for (const auto& [region, state] : states) ++votes[state];
   const std::size_t electorate =
-      tied_ ? std::max(states.size(), membership_.regions().size()) : states.size();
+      tied_ ? std::max(states.size(), membership_.region_count()) : states.size();
   for (const auto& [state, count] : votes) {
     if (2 * count > electorate) return state;
   }
@@ -198,7 +210,7 @@ std::vector<Offer> Decider::offers() const {
 
 CommitRecord Decider::make_record(const Digest& agreed, const std::vector<Offer>& offers,
                                   const Steps& steps, Time now) const {
-  const Weights weights = weigh(offers, membership_.regions().size());
+  const Weights weights = weigh(offers, membership_.region_count());
   const Round past = round_ + 1;
   const Round cap = options_.staleness_max * options_.pace.fragments;
   CommitRecord record{
@@ -356,7 +368,7 @@ bool Decider::past_deadline(Time now) const {
 }
 
 // A region that never came, or lost its disk and stays away, is none that a round could wait for.
-std::size_t Decider::contributions_min() const {
+void Decider::count_contributions_wanted() {
   const auto counts = [this](const Member& member) {
     const auto standing = standings_.find(member.region);
     const bool lives = standing != standings_.end() && standing->second.liveness > 0;
@@ -365,7 +377,7 @@ std::size_t Decider::contributions_min() const {
   const auto regions = static_cast<std::size_t>(std::ranges::count_if(membership_.members, counts));
   const std::size_t wanted =
       options_.contributions_min == 0 ? regions / 2 + 1 : options_.contributions_min;
-  return std::min(wanted, membership_.regions().size());  // some may have been removed
+  contributions_min_ = std::min(wanted, membership_.region_count());  // some may have been removed
 }
 
 std::size_t Decider::contributors() const {

@@ -29,7 +29,7 @@ class Decider {
   // `last`: the newest record, or null at version 0, when every region is attached.
   Decider(const ProtocolOptions& options, const Membership& membership, const CommitRecord* last);
 
-  void set_membership(const Membership& membership) { membership_ = membership; }
+  void set_membership(const Membership& membership);
   void set_up(const std::string& region, bool up);
   void set_applied(const std::string& region, const std::optional<Applied>& applied);
   // `holder` has `received_bytes` of the contribution's payload: all of them if it has checked its
@@ -77,7 +77,8 @@ class Decider {
   bool has_its_turn(const ContributionKey& key) const {
     return (round_ - key.round) % options_.pace.fragments == 0;
   }
-  std::size_t contributions_min() const;
+  std::size_t contributions_min() const { return contributions_min_; }
+  void count_contributions_wanted();
   std::size_t contributors() const;  // of usable contributions
   std::size_t holders(const Candidate& candidate) const;
   bool obtainable(const Candidate& candidate, std::size_t holders_required) const;
@@ -109,6 +110,7 @@ class Decider {
   std::map<std::string, Applied> applied_;
   std::set<std::string> attached_;             // waited for
   std::map<std::string, Standing> standings_;  // after the last record
+  std::size_t contributions_min_ = 0;          // of these members, with these standings
   std::map<std::string, double> egress_;       // cost by region, in the last record
   Speeds speeds_;
 

@@ -265,7 +265,7 @@ void RunEnd::check_barren(Time now) {
 // ---- What is needed is nowhere ----
 
 std::size_t RunEnd::contributions_wanted() const {
-  const std::size_t regions = region_.agreement.members().regions().size();
+  const std::size_t regions = region_.agreement.members().region_count();
   return region_.options.contributions_min == 0
              ? regions / 2 + 1
              : std::min(region_.options.contributions_min, regions);
@@ -298,6 +298,8 @@ bool RunEnd::is_wrong(const Applied& applied) const {
 // few stand to go on without them. Those that are beyond it have no snapshot to give, or nobody
 // would say that it lacks anything.
 std::optional<RunEnd::Lost> RunEnd::find_lost() const {
+  if (region_.report.missing().empty() && !region_.peers.anyone_misses_payloads())
+    return std::nullopt;
   const std::map<std::string, Status> regions = living();
   std::map<Round, std::size_t, std::greater<>> at;  // by the version that they hold: how many
   for (const auto& [name, status] : regions)
@@ -362,7 +364,7 @@ bool RunEnd::run_is_stuck() const {
 // Time for every region to be asked again for what is missing.
 std::optional<Time> RunEnd::stuck_deadline() const {
   if (!stuck_since_) return std::nullopt;
-  const auto regions = static_cast<Time::rep>(region_.agreement.members().regions().size());
+  const auto regions = static_cast<Time::rep>(region_.agreement.members().region_count());
   return std::max(*stuck_since_, progress_at_) + linger() + regions * Fetcher::kRetryMax;
 }
 
