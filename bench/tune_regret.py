@@ -4,7 +4,7 @@
     python3 bench/tune_regret.py --report RESULTS.jsonl
 
 For every text, configs/overlap.toml with four regions: a tuning for each of LINKS, then whole runs of the choices that it holds for good (bench/trial.cc,
-with a seed that no calibration has), of 720 and of 1,440 steps. From both follows in how many steps a choice reaches the loss of the
+with a seed that no calibration has), of 360, 720 and 1,440 steps. From these follows in how many steps a choice reaches the loss of the
 configuration as it is, and, with the time of a round that the tuning predicts (bench/tune_accuracy.py measures that), in what time.
 Resumable: what is in RESULTS.jsonl is not done again.
 """
@@ -22,7 +22,7 @@ import learning
 LINKS = {"10 Mbit/s, 100 ms": (10, 100), "100 Mbit/s, 200 ms": (100, 200), "2 Mbit/s, 50 ms": (2, 50)}
 REGIONS = [f"r{i}" for i in range(4)]
 STEP_MS = 10
-LENGTHS = [720, 1440]
+LENGTHS = [360, 720, 1440]
 SEED = 101
 OWN = {"inner": "adamw", "codec": "dense:int8,block=128", "variant": "synchronous", "k": 30}
 
@@ -88,8 +88,12 @@ def settings_of(one, steps, data):
     return settings
 
 
+def lengths(one):
+    """In whole rounds."""
+    return sorted({one["k"] * round(steps / one["k"]) for steps in LENGTHS} - {0})
+
+
 def train(trial, data, one, steps):
-    steps = one["k"] * round(steps / one["k"])
     with tempfile.TemporaryDirectory() as temporary:
         command = [trial, "rounds", config(pathlib.Path(temporary), data)] + settings_of(one, steps, data)
         done = subprocess.run(command, capture_output=True, text=True, env=learning.os.environ | {"OMP_NUM_THREADS": "1"})
@@ -115,8 +119,8 @@ def measure(arguments):
                 tunings.append(tune(arguments.causeway, data, links, budget, pathlib.Path(cache) / pathlib.Path(data).stem))
                 keep(results, tunings[-1])
             done = {(named(row["choice"]), row["steps"]) for row in known if row["data"] == data and "choice" in row}
-            return [pool.submit(train, arguments.trial, data, one, steps) for one in candidates(tunings) for steps in LENGTHS
-                    if (named(one), one["k"] * round(steps / one["k"])) not in done]
+            return [pool.submit(train, arguments.trial, data, one, steps) for one in candidates(tunings) for steps in lengths(one)
+                    if (named(one), steps) not in done]
         with concurrent.futures.ThreadPoolExecutor(len(arguments.data)) as texts:
             runs = [run for of_text in texts.map(one_text, arguments.data) for run in of_text]
         for run in concurrent.futures.as_completed(runs):
@@ -124,8 +128,10 @@ def measure(arguments):
 
 
 def steps_to(target, losses):
-    """By a line through both lengths, loss over the logarithm of steps."""
-    (s1, l1), (s2, l2) = sorted(losses.items())
+    """By lines through the lengths on both sides of it, loss over the logarithm of steps; beyond all lengths, through the two that are nearest."""
+    points = sorted(losses.items())
+    after = next((place for place in range(1, len(points)) if points[place][1] <= target), len(points) - 1)
+    (s1, l1), (s2, l2) = points[after - 1], points[after]
     slope = (l1 - l2) / math.log(s2 / s1)
     return s2 * math.exp((l2 - target) / slope) if slope > 0 else math.inf
 
@@ -137,7 +143,7 @@ def report(path):
         for row in rows:
             if row["data"] == data and row.get("loss") is not None:
                 losses.setdefault(named(row["choice"]), {})[row["steps"]] = row["loss"]
-        losses = {name: both for name, both in losses.items() if len(both) == 2}
+        losses = {name: trained for name, trained in losses.items() if len(trained) > 1 and len(trained) == len(lengths(json.loads(name)))}
         if named(OWN) not in losses:
             continue
         target = losses[named(OWN)][max(losses[named(OWN)])]
