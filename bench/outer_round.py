@@ -65,6 +65,22 @@ def copy_rate():
     return size / best
 
 
+def disk_rate(directory, size):
+    """Bytes a second of one file written in pieces of 4 MiB and synced; at most 4 GB, and the better of two."""
+    piece = bytes(4 << 20)
+    pieces = min(size, 4 << 30) // len(piece) + 1
+    best = 0
+    for _ in range(2):
+        began = time.monotonic()
+        with open(directory / "disk", "wb", buffering=0) as file:
+            for _ in range(pieces):
+                file.write(piece)
+            os.fsync(file.fileno())
+        best = max(best, pieces * len(piece) / (time.monotonic() - began))
+    (directory / "disk").unlink()
+    return best
+
+
 class Watch:
     """Wall clock and the worker's CPU seconds at each event of its logs."""
 
@@ -120,10 +136,12 @@ def main():
             raise SystemExit(f"the run ended with {run.returncode}")
         result = json.loads((region / "result.json").read_text())
         printed = re.search(r"memory: at most ([0-9,]+) MiB", (region / "worker-0.log").read_text())[1]
-        show(watch.marks, result, int(printed.replace(",", "")), flags)
+        files = [file.stat() for file in (region / "checkpoints").iterdir()]
+        saved_bytes = sum(file.st_size for file in files)
+        show(watch.marks, result, int(printed.replace(",", "")), saved_bytes, max(file.st_ctime for file in files), disk_rate(directory, saved_bytes), flags)
 
 
-def show(marks, result, printed_mib, flags):
+def show(marks, result, printed_mib, saved_bytes, saved_at, disk_rate, flags):
     at = {what: [(t, cpu) for w, t, cpu in marks if w == what] for what in {m[0] for m in marks}}
     begin, attached, rounds = at["memory: at most"][0], at["workers attached"][0], at["applied"]
     layers, width, _ = SHAPES[flags.millions]
@@ -135,6 +153,7 @@ def show(marks, result, printed_mib, flags):
     for before, after in zip(rounds, rounds[1:]):
         cpu_s = after[1] - before[1]
         print(f"round: {after[0] - before[0]:.1f} s, {cpu_s:.2f} s of CPU with two steps = {cpu_s * rate / span:.1f} copies of a span")
+    print(f"saved {saved_bytes / 1e9:.1f} GB, the last of it {saved_at - rounds[-1][0]:.1f} s after the last round; the disk takes {disk_rate / 1e9:.2f} GB/s")
 
 
 if __name__ == "__main__":

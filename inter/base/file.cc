@@ -11,6 +11,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cassert>
 #include <cerrno>
 #include <csignal>
 #include <stdexcept>
@@ -47,11 +48,15 @@ File::~File() {
 }
 
 void File::write_at(std::uint64_t offset, std::span<const std::byte> bytes) {
+  constexpr std::size_t kPieceBytes = 32U << 20;
   while (!bytes.empty()) {
-    const ssize_t written =
-        ::pwrite(descriptor_, bytes.data(), bytes.size(), static_cast<off_t>(offset));
+    const ssize_t written = ::pwrite(descriptor_, bytes.data(), std::min(bytes.size(), kPieceBytes),
+                                     static_cast<off_t>(offset));
     if (written < 0 && errno != EINTR) fail("write", bytes.size());
     if (written > 0) {
+      // The kernel would begin when a tenth of the memory waits. A hint: failure means nothing.
+      if (static_cast<std::size_t>(written) == kPieceBytes)
+        ::sync_file_range(descriptor_, static_cast<off_t>(offset), written, SYNC_FILE_RANGE_WRITE);
       bytes = bytes.subspan(static_cast<std::size_t>(written));
       offset += static_cast<std::uint64_t>(written);
     }
@@ -175,6 +180,11 @@ AtomicFile::~AtomicFile() {
 void AtomicFile::append(std::span<const std::byte> bytes) {
   file_.write_at(size_, bytes);
   size_ += bytes.size();
+}
+
+void AtomicFile::overwrite(std::uint64_t offset, std::span<const std::byte> bytes) {
+  assert(offset + bytes.size() <= size_);
+  file_.write_at(offset, bytes);
 }
 
 void AtomicFile::commit(Durability durability) {

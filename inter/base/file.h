@@ -42,6 +42,7 @@ class File {
   File& operator=(const File&) = delete;
   ~File();
 
+  // The disk takes up what is large while the rest of it is still to come.
   void write_at(std::uint64_t offset, std::span<const std::byte> bytes);
   // Fills `bytes` up to the end of the file; returns how many.
   std::size_t read_at(std::uint64_t offset, std::span<std::byte> bytes) const;
@@ -84,6 +85,7 @@ class AtomicFile {
   ~AtomicFile();
 
   void append(std::span<const std::byte> bytes);
+  void overwrite(std::uint64_t offset, std::span<const std::byte> bytes);  // of what was appended
   void commit(Durability durability);
 
  private:

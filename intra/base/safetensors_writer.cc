@@ -2,6 +2,7 @@
 #include <cassert>
 #include <cstdint>
 #include <cstring>
+#include <future>
 #include <set>
 #include <span>
 #include <utility>
@@ -60,7 +61,7 @@ class Written {
     return stored_ == StoredAs::fp32 ? std::as_bytes(tensors_[i].values)
                                      : std::as_bytes(std::span(rounded_[i]));
   }
-  // Each by a thread, as many at a time as there are: a hash takes longer than its bytes' way to
+  // Each by a thread, as many at a time as there are: a hash may take longer than its bytes' way to
   // disk.
   std::vector<std::string> hashes() const {
     std::vector<std::string> hashes(tensors_.size());
@@ -84,18 +85,17 @@ class Written {
 };
 
 std::string make_header(std::span<const TensorView> tensors, const Written& written,
-                        const std::map<std::string, std::string>& metadata) {
+                        const std::map<std::string, std::string>& metadata,
+                        const std::vector<std::string>& hashes) {
   nlohmann::json header;
   header["__metadata__"] = metadata;
   std::size_t begin = 0;
-  std::vector<std::string> hashes = written.hashes();
   for (std::size_t i = 0; i < tensors.size(); ++i) {
     const TensorView& tensor = tensors[i];
     const std::size_t end = begin + written.bytes(i).size();
     header[tensor.name] = {
         {"dtype", written.type()}, {"shape", tensor.shape}, {"data_offsets", {begin, end}}};
-    header["__metadata__"][std::string(kSafetensorsHashPrefix) + tensor.name] =
-        std::move(hashes[i]);
+    header["__metadata__"][std::string(kSafetensorsHashPrefix) + tensor.name] = hashes[i];
     begin = end;
   }
   header["__metadata__"][std::string(kSafetensorsFormatKey)] = std::string(kSafetensorsFormat);
@@ -115,13 +115,19 @@ void write_safetensors(const fs::path& file, std::span<const TensorView> tensors
                        const std::function<void()>& before_it_is_named, StoredAs stored) {
   check(tensors);
   const Written written(tensors, stored);
-  const std::string header = make_header(tensors, written, metadata);
-  assert(header.size() <= kSafetensorsHeaderBytesMax);
-  const std::uint64_t length = header.size();
+  const std::string unknown(2 * sizeof(diloco::Digest), '0');  // a hash, as long as it is not known
+  const std::string reserved =
+      make_header(tensors, written, metadata, std::vector(tensors.size(), unknown));
+  assert(reserved.size() <= kSafetensorsHeaderBytesMax);
+  const std::uint64_t length = reserved.size();
+  auto hashes = std::async(std::launch::async, [&written] { return written.hashes(); });
   diloco::AtomicFile out(file);
   out.append(std::as_bytes(std::span(&length, 1)));
-  out.append(std::as_bytes(std::span(header)));
+  out.append(std::as_bytes(std::span(reserved)));
   for (std::size_t i = 0; i < tensors.size(); ++i) out.append(written.bytes(i));
+  const std::string header = make_header(tensors, written, metadata, hashes.get());
+  assert(header.size() == length);
+  out.overwrite(sizeof length, std::as_bytes(std::span(header)));
   if (before_it_is_named) before_it_is_named();
   out.commit(diloco::Durability::on_disk);
 }
