@@ -126,7 +126,8 @@ asio::awaitable<void> Connection::establish(Relay::Upstream upstream) {
 }
 
 asio::awaitable<void> Connection::wait_until(Time time) {
-  if (closed_) co_return;  // a wait begun after close() would not be cancelled by it
+  if (closed_) co_return;              // a wait begun after close() would not be cancelled by it
+  if (time <= Link::now()) co_return;  // a timer would cost two system calls
   std::error_code ignored;
   timer_.expires_at(std::chrono::steady_clock::time_point(time));
   co_await timer_.async_wait(asio::redirect_error(asio::use_awaitable, ignored));
