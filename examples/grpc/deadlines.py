@@ -41,7 +41,7 @@ def call(channel, size, deadline_s, **how):
         said = "OK" if len(answer) == size else "SHORT"
     except grpc.RpcError as error:
         said = error.code().name
-    return f"{said:<17} {time.monotonic() - begin:6.2f} s"
+    return f"{said:<18}{time.monotonic() - begin:6.2f} s"
 
 
 def main():
@@ -53,7 +53,7 @@ def main():
                 print("a call                   ", call(channel, 1, GENEROUS_S))
                 print("a call, deadline 60 ms   ", call(channel, 1, 0.06))
                 print("a megabyte               ", call(channel, MEGABYTE, GENEROUS_S))
-                print("a megabyte, deadline 0.5 s", call(channel, MEGABYTE, 0.5))
+                print("a megabyte, deadline .5 s", call(channel, MEGABYTE, 0.5))
                 wan.cut("eu", "us")
                 print("while cut                ", call(channel, 1, GENEROUS_S))
                 wan.heal("eu", "us")

@@ -65,7 +65,7 @@ class WanPrograms(WanCase):
         self.assertGreaterEqual(float(*self.find(r"a call +OK +([0-9.]+) s", said)), 0.08)
         self.find(r"a call, deadline 60 ms +DEADLINE_EXCEEDED", said)
         self.assertGreaterEqual(float(*self.find(r"a megabyte +OK +([0-9.]+) s", said)), 0.88)
-        self.find(r"a megabyte, deadline 0.5 s +DEADLINE_EXCEEDED", said)
+        self.find(r"a megabyte, deadline .5 s +DEADLINE_EXCEEDED", said)
         self.find(r"while cut +UNAVAILABLE", said)
         self.find(r"healed, waits until ready +OK", said)
 
