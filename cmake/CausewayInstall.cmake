@@ -25,8 +25,8 @@ install(TARGETS causeway causeway_shared RUNTIME_DEPENDENCY_SET causeway_loaded
         RUNTIME COMPONENT program
         LIBRARY COMPONENT program NAMELINK_COMPONENT development)
 install(TARGETS causeway_package causeway_wan_sim_package ARCHIVE COMPONENT development)
-install(FILES intra/worker/worker.h intra/c_api/causeway.h DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/causeway COMPONENT development)
-install(DIRECTORY wan-sim inter DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/causeway COMPONENT development FILES_MATCHING PATTERN "*.h")
+install(FILES intra/worker/worker.h intra/c_api/causeway.h wan-sim/client/wan.h DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/causeway COMPONENT development)
+install(DIRECTORY wan-sim inter DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/causeway COMPONENT development FILES_MATCHING PATTERN "*.h" PATTERN wan-sim/client EXCLUDE)
 
 # Who includes our headers must see Asio as our objects saw it, and who links them needs the OpenMP that they were compiled for. GCC's
 # library is named by itself: another compiler finds another OpenMP, or none.
@@ -38,7 +38,7 @@ endif()
 set(CAUSEWAY_PACKAGE_DIR ${CMAKE_INSTALL_LIBDIR}/cmake/causeway)
 configure_package_config_file(
   cmake/causeway-config.cmake.in ${PROJECT_BINARY_DIR}/causeway-config.cmake
-  INSTALL_DESTINATION ${CAUSEWAY_PACKAGE_DIR} PATH_VARS CMAKE_INSTALL_INCLUDEDIR CMAKE_INSTALL_LIBDIR)
+  INSTALL_DESTINATION ${CAUSEWAY_PACKAGE_DIR} PATH_VARS CMAKE_INSTALL_BINDIR CMAKE_INSTALL_INCLUDEDIR CMAKE_INSTALL_LIBDIR)
 # Below 1.0, a program for 0.1 builds with every 0.1.x, and with no 0.2.
 write_basic_package_version_file(${PROJECT_BINARY_DIR}/causeway-config-version.cmake COMPATIBILITY SameMinorVersion)
 install(FILES ${PROJECT_BINARY_DIR}/causeway-config.cmake ${PROJECT_BINARY_DIR}/causeway-config-version.cmake

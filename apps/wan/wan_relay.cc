@@ -22,6 +22,7 @@
 #include <fmt/format.h>
 #include <CLI/CLI.hpp>
 
+#include "apps/run/region/own_process.h"
 #include "apps/wan/wan_api.h"
 #include "apps/wan/wan_map.h"
 #include "apps/wan/wan_sim.h"
@@ -265,6 +266,7 @@ int run_wan_relay(const WanSimFlags& flags, const wan_sim::Scenario& scenario) {
     throw CLI::ValidationError("--map",
                                "is missing; the relay needs at least one FROM:TO=HOST:PORT");
   }
+  run::raise_open_files_limit();  // each connection has two
   return RelayCommand(flags, scenario).run();
 }
 

@@ -36,6 +36,9 @@ class Installed(OwnTrainer):
     def test_clang_builds_a_project_outside_the_tree(self):
         self.builds_and_runs(CLANG)
 
+    def test_a_test_with_googletest_has_a_wan(self):
+        self.assertIn("[  PASSED  ] 3 tests", self.call(self.built("wan-gtest")))
+
     def test_a_project_that_wants_another_minor_version_is_refused(self):
         project = self.directory / "project"
         shutil.copytree(f"{SOURCE}/tests/e2e/installed", project)

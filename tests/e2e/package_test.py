@@ -122,7 +122,7 @@ class Package(EndToEnd):
 
     def test_what_builds_programs_is_a_package_of_its_own(self):
         contents = output_of("dpkg-deb", "--contents", next((self.directory / "deb").glob("causeway-dev_*.deb")))
-        for file in ("include/causeway/worker.h", "include/causeway/causeway.h", "lib/libcauseway.a", "lib/libcauseway.so", "lib/cmake/causeway/causeway-config.cmake",
+        for file in ("include/causeway/worker.h", "include/causeway/causeway.h", "include/causeway/wan.h", "lib/libcauseway.a", "lib/libcauseway.so", "lib/cmake/causeway/causeway-config.cmake",
                      "lib/pkgconfig/causeway.pc"):
             self.assertIn(f"./usr/{file}", contents)
         self.assertFalse((self.root / "usr/include").exists())

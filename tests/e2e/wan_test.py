@@ -2,6 +2,7 @@
 import contextlib
 import json
 import re
+import resource
 import socket
 import threading
 import unittest
@@ -76,6 +77,22 @@ class Wan(WanCase):
             _, said = self.start_wan("--map", f"us:eu=[::1]:{server.port},listen=[::1]:0")
             port = int(re.search(r"dial \[::1\]:(\d+)  \(to \[::1\]:", said).group(1))
             self.assertEqual(self.echoed("::1", port), b"hello")
+
+    def test_it_holds_more_connections_than_a_shell_lets_a_program_have_files(self):
+        listener = self.enterContext(socket.create_server(("127.0.0.1", 0), backlog=200))
+        listener.settimeout(60)
+        soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+        resource.setrlimit(resource.RLIMIT_NOFILE, (64, hard))
+        try:
+            _, said = self.start_wan("--map", f"us:eu=127.0.0.1:{listener.getsockname()[1]}")
+        finally:
+            resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+        port = int(re.search(r"dial 127\.0\.0\.1:(\d+)", said).group(1))
+        clients = [self.enterContext(socket.create_connection(("127.0.0.1", port), timeout=60)) for _ in range(100)]
+        servers = [self.enterContext(listener.accept()[0]) for _ in clients]
+        for server in servers:
+            server.sendall(b"x")
+        self.assertEqual([client.recv(1) for client in clients], [b"x"] * 100)
 
     def test_udp_answers_come_back_and_are_counted(self):
         with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as server, socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as client:

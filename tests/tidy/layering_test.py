@@ -72,6 +72,7 @@ ROOMS = {
     "wan-sim/packet": ["wan-sim/base", "wan-sim/scenario", "wan-sim/link", "wan-sim/relay"],
     "wan-sim/virtual": ["wan-sim/base", "wan-sim/scenario", "wan-sim/link", "inter/frame", "inter/route",
                         "inter/mesh"],
+    "wan-sim/client": ["inter/base"],
 
     "apps/describe": [],
     "apps/run/page": [],

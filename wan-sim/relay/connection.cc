@@ -126,7 +126,8 @@ asio::awaitable<void> Connection::establish(Relay::Upstream upstream) {
 }
 
 asio::awaitable<void> Connection::wait_until(Time time) {
-  if (closed_) co_return;  // a wait begun after close() would not be cancelled by it
+  if (closed_) co_return;              // a wait begun after close() would not be cancelled by it
+  if (time <= Link::now()) co_return;  // a timer would cost two system calls
   std::error_code ignored;
   timer_.expires_at(std::chrono::steady_clock::time_point(time));
   co_await timer_.async_wait(asio::redirect_error(asio::use_awaitable, ignored));
@@ -150,7 +151,8 @@ void Connection::read(Pipe& pipe) {
   std::error_code ignored;
   // Behind a host's own rate nobody can tell whose lateness leaves the link idle.
   const bool alone = pipe.path.stages.size() == 1;
-  if (alone && pipe.source.available(ignored) > 0) pipe.unread_since = Link::now();
+  const std::size_t waiting = alone ? pipe.source.available(ignored) : 0;
+  if (waiting > 0) pipe.unread = {waiting, Link::now()};
   const auto space = pipe.buffer.prepare(window - pipe.buffer.size());
   pipe.source.async_read_some(
       asio::buffer(space.data(), space.size()),
@@ -164,8 +166,9 @@ void Connection::on_read(Pipe& pipe, std::error_code error, std::size_t bytes) {
   if (closed_) return;
   if (!error) {
     const Time now = Link::now();
-    if (const auto since = std::exchange(pipe.unread_since, {})) {
-      pipe.path.link->count_unread(pipe.flows.front(), *since, now);
+    if (const auto unread = std::exchange(pipe.unread, {})) {
+      pipe.path.link->count_unread(pipe.flows.front(), std::max(unread->bytes, bytes),
+                                   unread->since, now);
     }
     pipe.buffer.commit(bytes);
     pipe.path.link->count_read(bytes);

@@ -51,6 +51,11 @@ class Connection : public std::enable_shared_from_this<Connection> {
   void reset();  // both ends get a reset now, not at the link's pace
 
  private:
+  // Bytes that wait in the source's socket, and are to be read.
+  struct Unread {
+    std::size_t bytes = 0;
+    Time since{0};
+  };
   struct Pipe {
     asio::ip::tcp::socket& source;
     asio::ip::tcp::socket& sink;
@@ -62,7 +67,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
     std::uint64_t delivered_bytes = 0;
     StreamEnd arrived_ending = StreamEnd::none;
     bool reading = false;
-    std::optional<Time> unread_since{};  // bytes wait in the source's socket, and are to be read
+    std::optional<Unread> unread{};
     bool writing = false;
     bool source_ended = false;
     bool reset_sent = false;

@@ -5,6 +5,12 @@
 #include <utility>
 
 namespace causeway::wan_sim {
+namespace {
+
+// With fewer bytes in it no socket is full: Linux begins with room for twice as many.
+constexpr std::uint64_t kFullSocketBytes = 65'536;
+
+}  // namespace
 
 Link::Link(const asio::any_io_executor& executor, const LinkProfile& profile, std::uint64_t key)
     : rules_(make_link_rules(profile, key)), timer_(executor) {}
@@ -54,14 +60,18 @@ void Link::count_delivered(std::uint64_t bytes) {
   stats_.buffered_bytes -= bytes;
 }
 
-void Link::count_unread(std::uint64_t flow, Time from, Time until) {
+void Link::count_unread(std::uint64_t flow, std::uint64_t bytes, Time from, Time until) {
   const auto idle = rules_->idle_since(flow, until);
   if (!idle) return;
   const Time missed = until - std::max({from, *idle, unread_counted_until_});
   if (missed <= Time{0}) return;
   unread_counted_until_ = until;
-  stats_.missed_bytes +=
+  const auto could =
       static_cast<std::uint64_t>(in_seconds(missed) * rules_->profile().rate_bytes_per_s);
+  // The sender had no more to send, and its socket was not full: these bytes are late, but the link
+  // has time for all of them.
+  if (bytes < kFullSocketBytes && bytes < could) return;
+  stats_.missed_bytes += could;
 }
 
 DirectedStats Link::stats() const {

@@ -87,8 +87,8 @@ class Link : public std::enable_shared_from_this<Link> {
   void count_read(std::uint64_t bytes) { stats_.buffered_bytes += bytes; }
   void count_delivered(std::uint64_t bytes);
   void count_discarded(std::uint64_t bytes) { stats_.buffered_bytes -= bytes; }
-  // Bytes waited in a sender's socket between these times, and the relay had not read them.
-  void count_unread(std::uint64_t flow, Time from, Time until);
+  // So many bytes waited in a sender's socket between these times, and the relay had not read them.
+  void count_unread(std::uint64_t flow, std::uint64_t bytes, Time from, Time until);
   DirectedStats stats() const;
 
  private:

@@ -148,6 +148,50 @@ TEST_F(RelayTest, CountsWhatItDelivered) {
   EXPECT_EQ(stats("b", "a").connections, 0U);
 }
 
+// Else a link of a program that says little, and often, would be called too slow.
+TEST_F(RelayTest, FewBytesThatWaitAMomentMissNothing) {
+  use(fast());
+  auto [client, server] = connected();
+  constexpr std::size_t kMessages = 2000;
+  std::string text;
+  std::vector<asio::awaitable<void>> both;
+  both.push_back([](auto self, tcp::socket& from) -> asio::awaitable<void> {
+    for (std::size_t i = 0; i < kMessages; ++i) {
+      co_await send(from, "x");
+      co_await asio::post(self->context_, asio::use_awaitable);  // the relay's turn
+    }
+  }(this, client));
+  both.push_back(receive(server, text, kMessages));
+  run(std::move(both));
+  EXPECT_EQ(stats("a", "b").missed_bytes, 0U);
+  EXPECT_EQ(relay_->verdict().shortfall, 0);
+}
+
+// A sender that fills its socket waits for the relay, which this thread keeps from reading.
+TEST_F(RelayTest, AFullSocketThatWaitsMissesWhatTheLinkHadCarried) {
+  use(fast());
+  auto [client, server] = connected();
+  client.non_blocking(true);
+  const std::string block(1 << 20, 'x');
+  std::string text;
+  // The relay has read some of this when it comes to its turn again, and more waits.
+  std::size_t sent = 0;
+  std::vector<asio::awaitable<void>> both;
+  both.push_back([](auto self, tcp::socket& from, const std::string& all,
+                    std::size_t& count) -> asio::awaitable<void> {
+    for (int turn = 0; turn < 200; ++turn) {
+      std::error_code full;
+      count += from.write_some(asio::buffer(all), full);
+      co_await asio::post(self->context_, asio::use_awaitable);
+    }
+  }(this, client, block, sent));
+  run(std::move(both));
+  both.clear();
+  both.push_back(receive(server, text, sent));
+  run(std::move(both));
+  EXPECT_GT(stats("a", "b").missed_bytes, 0U);
+}
+
 TEST_F(RelayTest, ListensWhereItIsToldAndSaysIfThatIsTaken) {
   use(fast());
   const auto nobody = [] { return std::nullopt; };
