@@ -11,7 +11,7 @@
 #include "apps/commands.h"
 #include "apps/flags.h"
 #include "apps/wan/wan_tell.h"
-#include "wan-sim/relay/recording.h"
+#include "wan-sim/live/recording.h"
 
 namespace causeway::apps {
 namespace {

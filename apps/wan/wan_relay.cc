@@ -28,8 +28,8 @@
 #include "inter/mesh/mesh.h"
 #include "wan-sim/base/error.h"
 #include "wan-sim/base/verdict.h"
-#include "wan-sim/relay/control.h"
-#include "wan-sim/relay/recording.h"
+#include "wan-sim/live/control.h"
+#include "wan-sim/live/recording.h"
 #include "wan-sim/relay/relay.h"
 
 namespace causeway::apps {

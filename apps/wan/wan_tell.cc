@@ -15,7 +15,7 @@
 #include <nlohmann/json.hpp>
 
 #include "apps/wan/wan_map.h"
-#include "wan-sim/relay/control.h"
+#include "wan-sim/live/control.h"
 
 namespace causeway::apps {
 namespace {

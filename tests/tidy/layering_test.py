@@ -68,8 +68,9 @@ ROOMS = {
     "wan-sim/base": [],
     "wan-sim/scenario": ["wan-sim/base", "inter/base"],
     "wan-sim/link": ["wan-sim/base", "wan-sim/scenario"],
-    "wan-sim/relay": ["wan-sim/base", "wan-sim/scenario", "wan-sim/link", "inter/base"],
-    "wan-sim/packet": ["wan-sim/base", "wan-sim/scenario", "wan-sim/link", "wan-sim/relay"],
+    "wan-sim/live": ["wan-sim/base", "wan-sim/scenario", "inter/base"],
+    "wan-sim/relay": ["wan-sim/base", "wan-sim/scenario", "wan-sim/link", "wan-sim/live", "inter/base"],
+    "wan-sim/packet": ["wan-sim/base", "wan-sim/scenario", "wan-sim/link", "wan-sim/live"],
     "wan-sim/virtual": ["wan-sim/base", "wan-sim/scenario", "wan-sim/link", "inter/frame", "inter/route",
                         "inter/mesh"],
 

@@ -15,7 +15,6 @@
 #include "wan-sim/base/verdict.h"
 #include "wan-sim/link/packet_link.h"
 #include "wan-sim/packet/namespaces.h"
-#include "wan-sim/relay/relay.h"
 #include "wan-sim/scenario/scenario.h"
 #include "wan-sim/scenario/timeline.h"
 
