@@ -11,7 +11,7 @@
 #include "apps/commands.h"
 #include "apps/flags.h"
 #include "apps/wan/wan_tell.h"
-#include "wan-sim/relay/recording.h"
+#include "wan-sim/live/recording.h"
 
 namespace causeway::apps {
 namespace {
@@ -20,12 +20,17 @@ namespace {
 void refuse_flags_of_other_engines(const CLI::App& command, const std::string& engine) {
   static const std::vector<std::pair<std::string, std::vector<std::string>>> engines_of{
       {"--map", {"relay"}},
-      {"--control", {"relay"}},
-      {"--http", {"relay"}},
-      {"--record", {"relay"}},
+      {"--control", {"relay", "packet"}},
+      {"--http", {"relay", "packet"}},
+      {"--record", {"relay", "packet"}},
       {"--seconds", {"relay", "packet"}},
       {"--run", {"packet"}},
       {"program", {"packet"}},
+      {"--unnamed", {"packet"}},
+      {"--pcap", {"packet"}},
+      {"--pcap-snap", {"packet"}},
+      {"--pcap-mb", {"packet"}},
+      {"--pcap-off", {"packet"}},
       {"--transfer", {"virtual", "fluid"}},
       {"--idle", {"virtual", "fluid"}}};
   for (const auto& [flag, engines] : engines_of) {
@@ -53,17 +58,47 @@ int run_wan_sim(const CLI::App& command, const WanSimFlags& flags) {
   return run_wan_virtual(flags, scenario);
 }
 
-void add_relay_flags(CLI::App& command, WanSimFlags& flags) {
+void add_packet_flags(CLI::App& command, WanSimFlags& flags) {
+  constexpr std::uint64_t kMegabyte = 1'000'000;
+  command.add_option("--run", flags.run_in, "packet: the region in which PROGRAM runs");
+  command.add_option("program", flags.program,
+                     "packet: after --, a program and its arguments; the WAN ends with it");
+  command.add_flag("--unnamed", flags.unnamed,
+                   "packet: give the regions no names that `ip netns` knows, so that several such "
+                   "WANs may run side by side");
+  auto* pcap = command.add_option(
+      "--pcap", flags.pcap.directory,
+      "packet: write the packets of each link into this directory, for tcpdump and Wireshark");
+  command
+      .add_option("--pcap-snap", flags.pcap.snap_bytes,
+                  "packet: at most so many bytes of each packet (default: all)")
+      ->check(number_from(20, 65'535))
+      ->needs(pcap);
+  command
+      .add_option_function<std::uint64_t>(
+          "--pcap-mb",
+          [&flags](std::uint64_t megabytes) { flags.pcap.bytes_max = megabytes * kMegabyte; },
+          "packet: write at most so many MB (default: 1000)")
+      ->check(number_from(1, 1e9))
+      ->needs(pcap);
+  command
+      .add_flag("--pcap-off", flags.pcap_off,
+                "packet: write no packets until POST /capture on --http says so")
+      ->needs(pcap);
+}
+
+void add_steering_flags(CLI::App& command, WanSimFlags& flags) {
   add_repeated(command, "--map", flags.maps,
                "relay: FROM:TO=HOST:PORT[,listen=HOST:PORT][,udp], repeated: where TO listens as "
                "seen from FROM, and where the relay listens (default: any port of 127.0.0.1). "
                "Prints the address that FROM dials instead");
-  command.add_option("--control", flags.control,
-                     "relay: a Unix socket that takes one command a line, as in [[event]]");
+  command.add_option(
+      "--control", flags.control,
+      "relay and packet: a Unix socket that takes one command a line, as in [[event]]");
   command.add_option("--http", flags.http,
-                     "relay: HOST:PORT, or a port of 127.0.0.1 alone, with figures, a page that "
-                     "shows them, and commands. Nobody is asked who they are");
-  command.add_option("--record", flags.record, "relay: write what happens to this file");
+                     "relay and packet: HOST:PORT, or a port of 127.0.0.1 alone, with figures, a "
+                     "page that shows them, and commands. Nobody is asked who they are");
+  command.add_option("--record", flags.record, "relay and packet: write what happens to this file");
   command.add_option("--replay", flags.replay,
                      "A recording instead of PROFILE, with what was done to it by hand");
   command.add_option("--tell", flags.tell,
@@ -85,15 +120,13 @@ void add_wan_sim(CLI::App& app, int& exit_code) {
       ->add_option("--seconds", flags->seconds,
                    "End after this many seconds instead of with Ctrl-C")
       ->check(number_from(0.001, 1e9));
-  add_relay_flags(*command, *flags);
+  add_steering_flags(*command, *flags);
+  add_packet_flags(*command, *flags);
   add_repeated(*command, "--transfer", flags->transfers,
                "virtual and fluid: FROM:TO=BYTES[xCONNECTIONS], repeated, one after the other "
                "on the same connections. Prints how long each takes");
   command->add_option("--idle", flags->idle_s, "virtual and fluid: seconds between transfers")
       ->check(number_from(0, 1e9));
-  command->add_option("--run", flags->run_in, "packet: the region in which PROGRAM runs");
-  command->add_option("program", flags->program,
-                      "packet: after --, a program and its arguments; the WAN ends with it");
   command->callback([flags, command, &exit_code] { exit_code = run_wan_sim(*command, *flags); });
 }
 

@@ -25,8 +25,9 @@ constexpr std::size_t kCommandBytesMax = 4096;
 constexpr std::chrono::milliseconds kLookAgain{100};
 constexpr char kJson[] = "application/json";
 
-const std::vector<std::string> kPages{"/",        "/healthz", "/links",       "/maps",
-                                      "/metrics", "/verdict", "/openapi.json"};
+const std::vector<std::string> kPages{"/",        "/healthz", "/links",
+                                      "/maps",    "/regions", "/metrics",
+                                      "/verdict", "/capture", "/openapi.json"};
 
 HttpAnswer json_answer(int status, std::string text) {
   return {.status = status, .text = std::move(text) + "\n", .type = kJson};
@@ -39,10 +40,11 @@ std::string error_json(const std::string& problem) {
 
 }  // namespace
 
-WanApi::WanApi(const inter::Endpoint& address, asio::any_io_executor relay, Source source)
-    : relay_(std::move(relay)),
-      source_(std::move(source)),
-      server_("wan-sim --http", address, kCommandBytesMax) {
+WanApi::WanApi(const inter::Endpoint& address)
+    : server_("wan-sim --http", address, kCommandBytesMax) {}
+
+void WanApi::start(Source source) {
+  source_ = std::move(source);
   server_.start([this](HttpRequest request, const run::HttpServer::Patience&) {
     return answer(std::move(request));
   });
@@ -53,40 +55,47 @@ WanApi::~WanApi() {
   server_.stop();
 }
 
+bool WanApi::acts(const std::string& path) const {
+  return path == "/command" || wan_command_verbs(source_.engine).contains(path);
+}
+
 asio::awaitable<HttpAnswer> WanApi::answer(HttpRequest request) {
-  const bool acts = request.path == "/command" || wan_command_verbs().contains(request.path);
-  if (!acts && std::ranges::count(kPages, request.path) == 0)
-    co_return HttpAnswer{.status = 404, .text = "/openapi.json says what there is\n"};
   const bool reads = request.method == "GET" || request.method == "HEAD";
-  if (acts ? request.method != "POST" : !reads)
-    co_return HttpAnswer{.status = 405, .text = acts ? "only POST\n" : "only GET\n"};
+  const bool has_page = std::ranges::count(kPages, request.path) > 0;
+  const bool acting = acts(request.path) || (request.path == "/capture" && !reads);
+  if (!acting && !has_page)
+    co_return HttpAnswer{.status = 404, .text = "/openapi.json says what there is\n"};
+  if (acting ? request.method != "POST" : !reads)
+    co_return HttpAnswer{.status = 405, .text = acting ? "only POST\n" : "only GET\n"};
   // A page of somebody else, open in the user's browser, would reach loopback too.
-  if (acts && request.of_a_page)
+  if (acting && request.of_a_page)
     co_return HttpAnswer{.status = 403, .text = "not for web pages (Origin)\n"};
   if (request.path == "/healthz") co_return HttpAnswer{.text = "ok\n"};
   if (request.path == "/openapi.json") co_return HttpAnswer{.text = kWanOpenApi, .type = kJson};
   if (request.path == "/")
     co_return HttpAnswer{.text = kWanPage, .type = "text/html; charset=utf-8"};
   // A variable: in the co_await itself, GCC 12 would destroy what it captures twice.
-  const std::function<HttpAnswer()> made = [this, acts, request] {
-    return acts ? command(request.path, request.body) : page(request.path);
+  const std::function<HttpAnswer()> made = [this, acting, request] {
+    return acting ? act(request.path, request.body) : page(request.path);
   };
-  co_return co_await server_.make(made, "too many requests wait for the relay\n");
+  co_return co_await server_.make(made, "too many requests wait for the engine\n");
 }
 
 HttpAnswer WanApi::page(const std::string& path) {
-  const auto figures = on_relay<WanFigures>(source_.look);
+  const auto figures = on_engine<WanFigures>(source_.look);
   if (path == "/links") return json_answer(200, links_json(figures));
   if (path == "/maps") return json_answer(200, maps_json(figures));
+  if (path == "/regions") return json_answer(200, regions_json(figures));
   if (path == "/verdict") return json_answer(200, verdict_json(figures));
+  if (path == "/capture") return json_answer(200, capture_json(figures));
   return {.text = metrics_text(figures), .type = "text/plain; version=0.0.4; charset=utf-8"};
 }
 
-HttpAnswer WanApi::command(const std::string& path, const std::string& body) {
+HttpAnswer WanApi::act(const std::string& path, const std::string& body) {
   try {
-    const std::vector<std::string> lines = wan_command_lines(path, body);
-    on_relay<bool>([this, lines] {
-      for (const std::string& line : lines) source_.command(line);
+    const std::function<void()> act = act_of(path, body);
+    on_engine<bool>([act] {
+      act();
       return true;
     });
     return json_answer(200, R"({"ok": true})");
@@ -96,11 +105,18 @@ HttpAnswer WanApi::command(const std::string& path, const std::string& body) {
   }
 }
 
-// Asks on the relay's thread, from the server's other one. The relay may end without answering.
+std::function<void()> WanApi::act_of(const std::string& path, const std::string& body) const {
+  if (path == "/capture") return [this, on = wan_capture_wish(body)] { source_.capture(on); };
+  return [this, lines = wan_command_lines(source_.engine, path, body)] {
+    for (const std::string& line : lines) source_.command(line);
+  };
+}
+
+// Asks on the engine's thread, from the server's other one. The engine may end without answering.
 template <typename Result>
-Result WanApi::on_relay(std::function<Result()> ask) {
+Result WanApi::on_engine(std::function<Result()> ask) {
   const auto promise = std::make_shared<std::promise<Result>>();
-  asio::post(relay_, [promise, ask = std::move(ask)] {
+  asio::post(source_.executor, [promise, ask = std::move(ask)] {
     try {
       promise->set_value(ask());
     } catch (...) {
@@ -109,7 +125,7 @@ Result WanApi::on_relay(std::function<Result()> ask) {
   });
   std::future<Result> result = promise->get_future();
   while (result.wait_for(kLookAgain) != std::future_status::ready) {
-    if (ending_) throw std::runtime_error("the relay ends");
+    if (ending_) throw std::runtime_error("the WAN ends");
   }
   return result.get();
 }

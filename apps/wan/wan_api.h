@@ -1,5 +1,6 @@
-// What a running relay shows and takes over HTTP. docs/wan-sim.openapi.json describes every path.
-// Nobody is asked who they are, so it binds where the user says.
+// What a running WAN shows and takes over HTTP, whichever engine runs it.
+// docs/wan-sim.openapi.json describes every path. Nobody is asked who they are, so it binds where
+// the user says.
 #pragma once
 
 #include <atomic>
@@ -17,25 +18,32 @@ namespace causeway::apps {
 
 class WanApi {
  public:
-  // Both are called on `relay`, the executor of the relay's one thread. `command` throws
-  // Errc::bad_scenario if the relay cannot do it.
+  // The functions are called on `executor`, that of the engine's one thread. Those that take
+  // something throw Errc::bad_scenario if it cannot be done.
   struct Source {
+    asio::any_io_executor executor;
+    wan_sim::Engine engine;
     std::function<WanFigures()> look;
     std::function<void(const std::string& line)> command;
+    std::function<void(bool on)> capture;
   };
-  WanApi(const inter::Endpoint& address, asio::any_io_executor relay, Source source);
+  // Binds the address, and answers nobody yet: an engine may first move this process into another
+  // network, where nobody would find the port, and have it without other threads for that.
+  explicit WanApi(const inter::Endpoint& address);
   ~WanApi();
+  void start(Source source);
 
   std::uint16_t port() const { return server_.port(); }
 
  private:
   asio::awaitable<run::HttpAnswer> answer(run::HttpRequest request);
+  bool acts(const std::string& path) const;
   run::HttpAnswer page(const std::string& path);
-  run::HttpAnswer command(const std::string& path, const std::string& body);
+  run::HttpAnswer act(const std::string& path, const std::string& body);
+  std::function<void()> act_of(const std::string& path, const std::string& body) const;
   template <typename Result>
-  Result on_relay(std::function<Result()> ask);
+  Result on_engine(std::function<Result()> ask);
 
-  asio::any_io_executor relay_;
   Source source_;
   std::atomic<bool> ending_ = false;
   run::HttpServer server_;

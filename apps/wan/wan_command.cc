@@ -51,24 +51,36 @@ Json parse_object(const std::string& body) {
 
 }  // namespace
 
-const std::map<std::string, std::vector<std::string>>& wan_command_verbs() {
-  static const std::map<std::string, std::vector<std::string>> verbs{
+const std::map<std::string, std::vector<std::string>>& wan_command_verbs(wan_sim::Engine engine) {
+  using Verbs = std::map<std::string, std::vector<std::string>>;
+  static const Verbs of_packets{
+      {"/cut", {"black-hole"}}, {"/heal", {"heal"}}, {"/pause", {"stall"}}};
+  static const Verbs of_relay{
       {"/cut", {"refuse", "reset"}}, {"/heal", {"heal"}}, {"/pause", {"stall"}}};
-  return verbs;
+  return engine == wan_sim::Engine::packet ? of_packets : of_relay;
 }
 
-std::vector<std::string> wan_command_lines(const std::string& path, const std::string& body) {
+std::vector<std::string> wan_command_lines(wan_sim::Engine engine, const std::string& path,
+                                           const std::string& body) {
   const std::string text = body.substr(0, body.find_last_not_of("\r\n ") + 1);
   if (path == "/command") return {text.starts_with('{') ? line_of(parse_object(text)) : text};
   const Json asked = text.empty() ? Json::object() : parse_object(text);
   std::vector<std::string> lines;
-  for (const std::string& fault : wan_command_verbs().at(path)) {
+  for (const std::string& fault : wan_command_verbs(engine).at(path)) {
     Json command = asked;
     command["fault"] = fault;
     if (fault == "reset") command.erase("for_s");  // it happens once; the refusal lasts
     lines.push_back(line_of(command));
   }
   return lines;
+}
+
+bool wan_capture_wish(const std::string& body) {
+  const Json asked = parse_object(body);
+  const auto on = asked.find("on");
+  if (asked.size() != 1 || on == asked.end() || !on->is_boolean())
+    bad("must be {\"on\": true} or {\"on\": false}");
+  return on->get<bool>();
 }
 
 }  // namespace causeway::apps

@@ -64,7 +64,7 @@ MetricFamily family(const WanFigures& figures, const std::string& name, const st
 
 MetricFamily valid_family(const WanFigures& figures) {
   MetricFamily made{.name = "causeway_wan_valid",
-                    .help = "1 while the relay keeps up with what it simulates.",
+                    .help = "1 while this machine keeps up with what it simulates.",
                     .type = MetricType::Gauge,
                     .metric = {}};
   made.metric.emplace_back().gauge.value = figures.verdict.valid() ? 1 : 0;
@@ -91,6 +91,27 @@ std::string maps_json(const WanFigures& figures) {
                     {"target", port.target}});
   }
   return Json{{"maps", std::move(maps)}}.dump();
+}
+
+std::string regions_json(const WanFigures& figures) {
+  Json regions = Json::array();
+  for (const WanRegion& region : figures.regions) {
+    regions.push_back(
+        {{"region", region.name}, {"address", region.address}, {"enter", region.enter}});
+  }
+  return Json{{"regions", std::move(regions)}}.dump();
+}
+
+std::string capture_json(const WanFigures& figures) {
+  const wan_sim::CaptureState capture =
+      figures.capture.value_or(wan_sim::CaptureState{.on = false});
+  return Json{{"on", capture.on},
+              {"arrived", capture.arrived},
+              {"lost", capture.lost},
+              {"left_out", capture.left_out},
+              {"bytes", capture.bytes},
+              {"problem", figures.capture ? capture.problem : "there is no --pcap"}}
+      .dump(-1, ' ', false, Json::error_handler_t::replace);
 }
 
 std::string verdict_json(const WanFigures& figures) {
@@ -123,15 +144,16 @@ std::string metrics_text(const WanFigures& figures) {
            [](const auto&, const auto& stats) { return double(stats.buffered_bytes); }),
       link("missed_bytes_total", "Bytes that this machine was too slow to carry.", counter,
            [](const auto&, const auto& stats) { return double(stats.missed_bytes); }),
-      link("lateness_p99_seconds", "How late the relay itself releases bytes.", gauge,
+      link("lateness_p99_seconds", "How late the engine itself releases bytes.", gauge,
            [](const auto&, const auto& stats) { return in_s(stats.lateness_p99); }),
-      link("datagrams_total", "UDP datagrams delivered.", counter,
+      link("datagrams_total",
+           "Datagrams delivered: UDP of the relay, each packet of the packet engine.", counter,
            [](const auto&, const auto& stats) { return double(stats.datagrams); }),
-      link("datagrams_lost_total", "UDP datagrams lost by chance or by a fault.", counter,
+      link("datagrams_lost_total", "Datagrams lost by chance or by a fault.", counter,
            [](const auto&, const auto& stats) { return double(stats.datagrams_lost); }),
-      link("datagrams_dropped_total", "UDP datagrams that found the queue full.", counter,
+      link("datagrams_dropped_total", "Datagrams that found the queue full.", counter,
            [](const auto&, const auto& stats) { return double(stats.datagrams_dropped); }),
-      link("datagrams_missed_total", "UDP datagrams that this machine had no room for.", counter,
+      link("datagrams_missed_total", "Datagrams that this machine had no room for.", counter,
            [](const auto&, const auto& stats) { return double(stats.datagrams_missed); }),
       valid_family(figures)};
   return prometheus::TextSerializer().Serialize(families);

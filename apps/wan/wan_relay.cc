@@ -1,4 +1,4 @@
-// causeway wan-sim with the relay: ports, live figures, control socket, recording, verdict.
+// causeway wan-sim with the relay: ports, live figures, verdict.
 #include <unistd.h>
 
 #include <algorithm>
@@ -23,14 +23,12 @@
 #include <CLI/CLI.hpp>
 
 #include "apps/run/region/own_process.h"
-#include "apps/wan/wan_api.h"
+#include "apps/wan/wan_console.h"
 #include "apps/wan/wan_map.h"
 #include "apps/wan/wan_sim.h"
 #include "inter/mesh/mesh.h"
 #include "wan-sim/base/error.h"
 #include "wan-sim/base/verdict.h"
-#include "wan-sim/relay/control.h"
-#include "wan-sim/relay/recording.h"
 #include "wan-sim/relay/relay.h"
 
 namespace causeway::apps {
@@ -132,21 +130,20 @@ void print_map(const WanMap& map, const std::string& port, const wan_sim::LinkPr
 class RelayCommand {
  public:
   RelayCommand(const WanSimFlags& flags, const wan_sim::Scenario& scenario)
-      : scenario_(scenario), signals_(context_, SIGINT, SIGTERM), end_(context_) {
-    if (!flags.record.empty()) recording_.emplace(flags.record, scenario);
-    wan_sim::RelayOptions options;
-    if (recording_) options.on_event = [this](const auto& event) { recording_->add(event); };
+      : scenario_(scenario),
+        signals_(context_, SIGINT, SIGTERM),
+        end_(context_),
+        console_(flags, scenario, context_.get_executor()) {
     std::vector<WanMap> maps;
     for (const std::string& map : flags.maps) maps.push_back(parse_wan_map(map));
-    options.datagrams_only = std::ranges::all_of(maps, &WanMap::udp);
-    relay_.emplace(context_.get_executor(), scenario, options);
-    begun_ = std::chrono::steady_clock::now();
+    relay_.emplace(
+        context_.get_executor(), scenario,
+        wan_sim::RelayOptions{.on_event = console_.on_event(),
+                              .datagrams_only = std::ranges::all_of(maps, &WanMap::udp)});
+    console_.attach(*relay_);
+    for (const std::string& region : scenario.regions) console_.add(WanRegion{region, "", ""});
     for (const WanMap& map : maps) open(map);
-    if (!flags.control.empty()) {
-      control_.emplace(context_.get_executor(), flags.control,
-                       [this](const std::string& line) { return answer(line); });
-    }
-    if (!flags.http.empty()) serve(flags.http);
+    console_.answer();
     if (flags.seconds) {
       end_.expires_after(std::chrono::nanoseconds(static_cast<std::int64_t>(1e9 * *flags.seconds)));
       end_.async_wait([this](std::error_code cancelled) {
@@ -158,19 +155,16 @@ class RelayCommand {
   int run() {
     std::printf("Ctrl-C ends it.\n");
     std::fflush(stdout);
-    Figures figures(context_, *relay_, pairs_, [this] { record_figures(); });
+    Figures figures(context_, *relay_, pairs_, [this] { console_.record_figures(); });
     figures.start();
     signals_.async_wait([this](std::error_code error, int) {
       if (!error) finish(kExitInterrupted);
     });
     wan_sim::make_this_thread_punctual();
     context_.run();
-    const wan_sim::Verdict verdict = judge();
+    const wan_sim::Verdict verdict = console_.judge();
     std::printf("%s\n", wan_sim::to_string(verdict).c_str());
-    if (recording_) {
-      record_figures();
-      recording_->add(since_start(), verdict);
-    }
+    console_.record_verdict(verdict);
     return exit_code_ == 0 && !verdict.valid() ? kExitInvalid : exit_code_;
   }
 
@@ -181,9 +175,8 @@ class RelayCommand {
     print_map(map, port, scenario_.links.at(pair));
     pairs_.push_back(pair);
     pairs_.emplace_back(pair.second, pair.first);
-    mapped_[map.from + ":" + map.to] = pair;
-    ports_.push_back(
-        {map.udp ? "udp" : "tcp", map.from, map.to, port, inter::to_string(map.target)});
+    console_.add(WanPort{map.udp ? "udp" : "tcp", map.from, map.to, port,
+                         inter::to_string(map.target), pair});
   }
   std::string listen(const WanMap& map) {
     const tcp::endpoint target = resolve_for("--map", map.target);
@@ -202,43 +195,6 @@ class RelayCommand {
   static asio::ip::udp::endpoint datagrams(const tcp::endpoint& endpoint) {
     return {endpoint.address(), endpoint.port()};
   }
-  wan_sim::Verdict judge() const {
-    wan_sim::Verdict verdict = relay_->verdict();
-    const auto stats = relay_->stats();
-    for (const auto& [name, pair] : mapped_) {
-      const Pair back{pair.second, pair.first};
-      if (stats.at(pair).bytes + stats.at(back).bytes == 0) verdict.silent.push_back(name);
-    }
-    return verdict;
-  }
-  std::string answer(const std::string& line) {
-    if (line == "stats") return wan_sim::to_json(relay_->stats());
-    relay_->command(line);
-    return "ok";
-  }
-  WanFigures look() const {
-    return {scenario_.name,  wan_sim::in_seconds(since_start()),
-            relay_->links(), relay_->stats(),
-            judge(),         ports_};
-  }
-  void serve(const std::string& address) {
-    const bool port_alone = address.find(':') == std::string::npos;
-    const inter::Endpoint where =
-        inter::parse_endpoint(port_alone ? "127.0.0.1:" + address : address);
-    api_.emplace(where, context_.get_executor(),
-                 WanApi::Source{[this] { return look(); },
-                                [this](const std::string& line) { relay_->command(line); }});
-    std::printf("http://%s  shows the links and takes commands\n",
-                inter::to_string({where.host, api_->port()}).c_str());
-    std::error_code no_address;
-    const auto number = asio::ip::make_address(where.host, no_address);
-    if (where.host != "localhost" && (no_address || !number.is_loopback()))
-      std::printf("Whoever reaches this port may change the WAN: it asks nobody who they are.\n");
-  }
-  wan_sim::Time since_start() const { return std::chrono::steady_clock::now() - begun_; }
-  void record_figures() {
-    if (recording_) recording_->add(since_start(), relay_->stats());
-  }
   void finish(int exit_code) {
     exit_code_ = exit_code;
     context_.stop();
@@ -248,14 +204,9 @@ class RelayCommand {
   asio::io_context context_{1};
   asio::signal_set signals_;
   asio::steady_timer end_;
-  std::optional<wan_sim::Recording> recording_;
+  WanConsole console_;  // the relay tells it what happens until its end
   std::optional<wan_sim::Relay> relay_;
-  std::optional<wan_sim::ControlSocket> control_;
-  std::chrono::steady_clock::time_point begun_;
   std::vector<Pair> pairs_;
-  std::map<std::string, Pair> mapped_;  // by FROM:TO as given
-  std::vector<WanPort> ports_;
-  std::optional<WanApi> api_;  // goes first: its threads ask for the rest
   int exit_code_ = 0;
 };
 

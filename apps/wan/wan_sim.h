@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "wan-sim/packet/packet_capture.h"
 #include "wan-sim/scenario/scenario.h"
 
 namespace causeway::apps {
@@ -21,6 +22,9 @@ struct WanSimFlags {
   std::vector<std::string> transfers;
   double idle_s = 0;
   std::string run_in;  // the region of `program`
+  bool unnamed = false;
+  wan_sim::CaptureOptions pcap;
+  bool pcap_off = false;
   std::vector<std::string> program;
 };
 

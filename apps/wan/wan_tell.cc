@@ -7,7 +7,7 @@
 
 #include "apps/wan/wan_map.h"
 #include "wan-sim/client/http_ask.h"
-#include "wan-sim/relay/control.h"
+#include "wan-sim/live/control.h"
 
 namespace causeway::apps {
 namespace {

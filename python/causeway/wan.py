@@ -10,12 +10,20 @@
         assert wan.link("eu", "us")["bytes"] > 0
 
 It needs the program `causeway` and nothing else. docs/wan-sim.md has the scenario file and what happens to a link.
+
+The packet engine, for programs that find each other's addresses by themselves, or whose packets are to be lost, has regions
+instead of maps. It needs root or user namespaces:
+
+    with Wan("wan.toml", engine="packet") as wan:
+        server = subprocess.Popen([*wan.inside("eu"), "iperf3", "--server", "--one-off"])
+        subprocess.run([*wan.inside("us"), "iperf3", "--client", wan.host("eu")], check=True)
 """
 import collections
 import json
 import os
 import pathlib
 import re
+import shlex
 import shutil
 import signal
 import subprocess
@@ -39,13 +47,17 @@ class WanError(RuntimeError):
 class Wan:
     """`scenario`: a file, or, if it has several lines, the text of one. `maps`: where TO listens, by (FROM, TO), as in
     `--map`; with ",listen=HOST:PORT" the relay listens there, otherwise on a free port of 127.0.0.1. `record`: a file that
-    gets what happens. `program`: of the wheel, or of the PATH, unless it is given."""
+    gets what happens. `program`: of the wheel, or of the PATH, unless it is given. `engine`: "relay", or "packet", which has no
+    maps. `pcap`: a directory in which the packet engine writes the packets of each link."""
 
-    def __init__(self, scenario: str | os.PathLike[str], maps: Mapping[tuple[str, str], str],
-                 record: str | os.PathLike[str] | None = None, program: str | os.PathLike[str] | None = None):
+    def __init__(self, scenario: str | os.PathLike[str], maps: Mapping[tuple[str, str], str] | None = None,
+                 record: str | os.PathLike[str] | None = None, program: str | os.PathLike[str] | None = None,
+                 engine: str = "relay", pcap: str | os.PathLike[str] | None = None):
         self._scenario = os.fspath(scenario)
-        self._maps = dict(maps)
+        self._maps = dict(maps or {})
         self._record = record
+        self._engine = engine
+        self._pcap = pcap
         self._program = os.fspath(program) if program else _find_program()
         self._said: collections.deque[str] = collections.deque(maxlen=_LINES_KEPT)
         self._listens = threading.Event()
@@ -67,15 +79,24 @@ class Wan:
         self._directory.cleanup()
 
     def address(self, source: str, target: str) -> tuple[str, int]:
-        """What a program in `source` dials to reach `target`: host and port."""
+        """What a program in `source` dials to reach `target`: host and port. For the relay."""
         for port in self._ask("/maps")["maps"]:
             if (port["from"], port["to"]) == (source, target):
                 host, _, number = port["listen"].rpartition(":")
                 return host.strip("[]"), int(number)
         raise KeyError(f"no map from {source!r} to {target!r}")
 
+    def host(self, region: str) -> str:
+        """The address of a region of the packet engine."""
+        return str(self._region(region)["address"])
+
+    def inside(self, region: str) -> list[str]:
+        """The words before a command that is to run in this region of the packet engine."""
+        return shlex.split(self._region(region)["enter"])
+
     def cut(self, a: str, b: str, for_s: float | None = None) -> None:
-        """Resets the connections between them and refuses new ones, until `heal` or for so long."""
+        """Until `heal` or for so long: the relay resets the connections between them and refuses new ones; in the packet
+        engine nothing arrives, as on a cable that is cut."""
         self._post("/cut", _with(for_s, pair=[a, b]))
 
     def heal(self, *pair: str) -> None:
@@ -110,6 +131,10 @@ class Wan:
         verdict: dict[str, Any] = self._ask("/verdict")
         return verdict
 
+    def capture(self, on: bool) -> None:
+        """Whether packets are written into the directory `pcap` from now on."""
+        self._post("/capture", {"on": on})
+
     @property
     def url(self) -> str:
         """Of its HTTP port; a browser shows the links there."""
@@ -120,7 +145,11 @@ class Wan:
         if "\n" in scenario:
             scenario = str(pathlib.Path(self._directory.name) / "wan.toml")
             pathlib.Path(scenario).write_text(self._scenario)
-        words = [self._program, "wan-sim", scenario, "--http", "127.0.0.1:0"]
+        words = [self._program, "wan-sim", scenario, "--http", "127.0.0.1:0", "--engine", self._engine]
+        if self._engine == "packet":
+            words += ["--unnamed"]  # so that tests may run side by side
+        if self._pcap:
+            words += ["--pcap", os.fspath(self._pcap)]
         for (source, target), place in self._maps.items():
             words += ["--map", f"{source}:{target}={place}"]
         if self._record:
@@ -154,6 +183,15 @@ class Wan:
         self._reader.join()
         assert self._child.stdout is not None
         self._child.stdout.close()
+
+    def _region(self, name: str) -> dict[str, Any]:
+        for region in self._ask("/regions")["regions"]:
+            if region["region"] == name:
+                if not region["enter"]:
+                    raise WanError("the relay has no networks of regions; give engine=\"packet\", or use address()")
+                found: dict[str, Any] = region
+                return found
+        raise KeyError(f"no region {name!r}")
 
     def _post(self, path: str, body: str | Mapping[str, Any]) -> None:
         text = body if isinstance(body, str) else json.dumps(body)

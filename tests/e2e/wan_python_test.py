@@ -1,14 +1,15 @@
-"""`causeway.wan.Wan`: the relay as a block of a Python test."""
+"""`causeway.wan.Wan`: the relay, or the packet engine, as a block of a Python test."""
 import importlib.util
 import json
 import os
 import pathlib
 import re
 import shutil
+import subprocess
 import sys
 import unittest
 
-from harness import CAUSEWAY, free_port, processes, wait_until
+from harness import CAUSEWAY, free_port, namespaces_allowed, processes, wait_until
 from wan_test import SCENARIO, Echo, WanCase
 
 SOURCE = pathlib.Path(os.environ["CAUSEWAY_SOURCE"]) / "python" / "causeway" / "wan.py"
@@ -82,6 +83,67 @@ class WanPython(WanCase):
         self.addCleanup(os.environ.pop, "http_proxy")
         with self.wan() as wan:
             self.assertEqual(len(wan.links()), 2)
+
+
+@unittest.skipUnless(namespaces_allowed(), "needs root or user namespaces")
+class WanPythonPacket(WanCase):
+    """Programs of two regions with a kernel's TCP each."""
+    SERVE = """
+import socket
+with socket.create_server(("0.0.0.0", 7000)) as listener:
+    print("listens", flush=True)
+    while True:
+        connection, _ = listener.accept()
+        with connection:
+            connection.sendall(connection.recv(100))
+"""
+    ASK = """
+import socket, sys
+with socket.create_connection((sys.argv[1], 7000), timeout=float(sys.argv[2])) as connection:
+    connection.sendall(b"hello")
+    print(connection.recv(100).decode())
+"""
+
+    def setUp(self):
+        super().setUp()
+        self.module = load_module()
+
+    def ask(self, wan, patience_s=60):
+        return subprocess.run([*wan.inside("us"), sys.executable, "-c", self.ASK, wan.host("eu"), str(patience_s)],
+                              stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, check=False)
+
+    def test_it_cuts_heals_changes_and_writes_packets(self):
+        packets = self.directory / "packets"
+        with self.module.Wan(SCENARIO, engine="packet", program=CAUSEWAY, pcap=packets) as wan, \
+                subprocess.Popen([*wan.inside("eu"), sys.executable, "-c", self.SERVE], stdout=subprocess.PIPE, text=True) as server:
+            try:
+                self.assertEqual(server.stdout.readline(), "listens\n")
+                self.assertEqual(self.ask(wan).stdout, "hello\n")
+                self.assertGreater(wan.link("us", "eu")["datagrams"], 0)
+                wan.cut("eu", "us")
+                wan.capture(False)
+                self.assertIn("TimeoutError", self.ask(wan, 0.2).stderr, "a cut cable says nothing")
+                self.assertGreater(wan.link("us", "eu")["datagrams_lost"], 0)
+                wan.heal("eu", "us")
+                self.assertEqual(self.ask(wan).stdout, "hello\n")
+                wan.change("eu", "us", loss=0.25)
+                self.assertEqual(wan.link("eu", "us")["loss"], 0.25)
+                self.assertIn("valid", wan.verdict())
+            finally:
+                server.kill()
+        self.assertEqual(sorted(path.name for path in packets.iterdir()), ["eu_to_us.pcapng", "us_to_eu.pcapng"], "not those of the cut")
+
+    def test_what_is_wrong_is_said(self):
+        with self.assertRaisesRegex(self.module.WanError, "--map: works only with --engine relay"):
+            self.module.Wan(SCENARIO, {("us", "eu"): "127.0.0.1:1"}, engine="packet", program=CAUSEWAY).__enter__()
+        with self.module.Wan(SCENARIO, engine="packet", program=CAUSEWAY) as wan:
+            with self.assertRaises(KeyError):
+                wan.inside("mars")
+            with self.assertRaisesRegex(self.module.WanError, "start wan-sim with --engine packet and --pcap"):
+                wan.capture(True)
+        with self.module.Wan(SCENARIO, {("us", "eu"): "127.0.0.1:1"}, program=CAUSEWAY) as wan:
+            with self.assertRaisesRegex(self.module.WanError, "the relay has no networks of regions"):
+                wan.inside("eu")
 
 
 class WanExample(WanCase):

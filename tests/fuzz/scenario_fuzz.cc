@@ -7,7 +7,7 @@
 #include <system_error>
 
 #include "wan-sim/base/error.h"
-#include "wan-sim/relay/recording.h"
+#include "wan-sim/live/recording.h"
 #include "wan-sim/scenario/timeline.h"
 
 namespace {

@@ -44,6 +44,9 @@ class Lateness {
 inline constexpr std::uint64_t kReleasesMin = 100;
 // The share of a link's bytes that may be missing because of the machine.
 inline constexpr double kShortfallMax = 0.02;
+inline double share_missed(std::uint64_t missed, std::uint64_t carried) {
+  return missed == 0 ? 0 : static_cast<double>(missed) / static_cast<double>(missed + carried);
+}
 
 struct Verdict {
   std::chrono::microseconds lateness_p99{0};  // of the worst link

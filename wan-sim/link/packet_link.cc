@@ -35,28 +35,36 @@ bool PacketLink::has_room(std::uint64_t bytes, Time now) {
   return waiting_bytes_ + bytes <= profile_.queue_limit_bytes();
 }
 
+PacketLoss PacketLink::loss_of(Flow& flow) const {
+  // Drawn for each packet, whatever else would lose it, so that the next ones keep their chance.
+  const bool unlucky = profile_.loss.any() && flow.loss_.loses_next(profile_.loss);
+  if (black_hole_) return PacketLoss::black_hole;
+  if (held_) return PacketLoss::standstill;
+  return unlucky ? PacketLoss::chance : PacketLoss::none;
+}
+
 PacketLink::Fate PacketLink::offer(Flow& flow, std::uint64_t ip_bytes, Time now) {
   stalls_.start(now);
   stalls_.forget(std::min(now, free_at_));
   ++flow.packet_;
-  const bool lost = profile_.loss.any() && flow.loss_.loses_next(profile_.loss);
-  if (black_hole_ || held_ || lost) {
+  if (const PacketLoss loss = loss_of(flow); loss != PacketLoss::none) {
     ++lost_packets_;
-    return {};
+    return {.loss = loss};
   }
   const double cost = static_cast<double>(ip_bytes) * kPayloadShare;
   const auto bytes = static_cast<std::uint64_t>(cost);
   if (!has_room(bytes, now)) {
     ++dropped_packets_;
-    return {};
+    return {.loss = PacketLoss::full_queue};
   }
   const Time begin = stalls_.done(std::max(free_at_, now), Time{0});
   const Time sending(static_cast<Time::rep>(1e9 * cost / profile_.rate_bytes_per_s));
   free_at_ = stalls_.done(begin, sending);
   waiting_.push_back({begin, bytes});
   waiting_bytes_ += bytes;
-  passed_bytes_ += bytes;
-  return leave(flow);
+  Fate fate = leave(flow);
+  fate.bytes = bytes;
+  return fate;
 }
 
 PacketLink::Fate PacketLink::leave(Flow& flow) const {

@@ -7,12 +7,19 @@
 #include <cstdint>
 #include <deque>
 #include <optional>
+#include <string_view>
 #include <vector>
 
 #include "wan-sim/base/impairments.h"
 #include "wan-sim/scenario/scenario.h"
 
 namespace causeway::wan_sim {
+
+// Why a packet did not arrive.
+enum class PacketLoss : std::uint8_t { none, chance, black_hole, standstill, full_queue };
+inline constexpr std::string_view kPacketLosses[] = {"", "lost by chance", "lost in a black hole",
+                                                     "lost: the link's rate is 0",
+                                                     "dropped: the queue was full"};
 
 class PacketLink {
  public:
@@ -36,6 +43,8 @@ class PacketLink {
   struct Fate {
     std::vector<Time> leaves{};          // at the far end; none: lost; two: duplicated
     std::optional<double> corrupt_at{};  // place of the byte to spoil, as a share of the packet
+    std::uint64_t bytes = 0;             // as the rate counts them
+    PacketLoss loss = PacketLoss::none;  // why nothing leaves
   };
   // `bytes`: of the IP packet. A full one is charged its TCP payload, so that the rate is that of
   // the stream, as in the other engines. `now` never goes back.
@@ -49,9 +58,9 @@ class PacketLink {
   void change(const LinkProfile& profile, Time now);
 
   const LinkProfile& profile() const { return profile_; }
+  bool is_black_hole() const { return black_hole_; }
   std::uint64_t lost_packets() const { return lost_packets_; }
   std::uint64_t dropped_packets() const { return dropped_packets_; }  // by a full queue
-  std::uint64_t passed_bytes() const { return passed_bytes_; }
 
  private:
   struct Waiting {
@@ -59,6 +68,7 @@ class PacketLink {
     std::uint64_t bytes;
   };
   bool has_room(std::uint64_t bytes, Time now);
+  PacketLoss loss_of(Flow& flow) const;
   Fate leave(Flow& flow) const;
 
   LinkProfile profile_;
@@ -68,7 +78,7 @@ class PacketLink {
   Time free_at_{0};
   std::deque<Waiting> waiting_;
   std::uint64_t waiting_bytes_ = 0;
-  std::uint64_t lost_packets_ = 0, dropped_packets_ = 0, passed_bytes_ = 0;
+  std::uint64_t lost_packets_ = 0, dropped_packets_ = 0;
 };
 
 }  // namespace causeway::wan_sim

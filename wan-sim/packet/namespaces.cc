@@ -256,10 +256,11 @@ std::string Namespaces::address(const std::string& region) const {
 }
 
 std::string Namespaces::enter_command(const std::string& region) const {
-  if (!own_user_namespace_) return "ip netns exec " + (kPrefix + region);
+  if (!named_.empty()) return "ip netns exec " + (kPrefix + region);
   const std::string process = fmt::format("/proc/{}", ::getpid());
-  return fmt::format("nsenter --preserve-credentials --user={}/ns/user --net={}/fd/{}", process,
-                     process, namespaces_[index(region)]);
+  const std::string net = fmt::format("--net={}/fd/{}", process, namespaces_[index(region)]);
+  if (!own_user_namespace_) return "nsenter " + net;
+  return fmt::format("nsenter --preserve-credentials --user={}/ns/user {}", process, net);
 }
 
 void Namespaces::enter(const std::string& region) const {

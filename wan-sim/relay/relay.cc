@@ -21,14 +21,10 @@ using asio::ip::tcp;
 
 constexpr std::chrono::milliseconds kAcceptRetryDelay{100};
 
-double share(std::uint64_t missed, std::uint64_t carried) {
-  return missed == 0 ? 0 : static_cast<double>(missed) / static_cast<double>(missed + carried);
-}
-
 double shortfall_of(const DirectedStats& stats) {
-  return std::max(share(stats.missed_bytes, stats.bytes),
-                  share(stats.datagrams_missed,
-                        stats.datagrams + stats.datagrams_lost + stats.datagrams_dropped));
+  return std::max(share_missed(stats.missed_bytes, stats.bytes),
+                  share_missed(stats.datagrams_missed,
+                               stats.datagrams + stats.datagrams_lost + stats.datagrams_dropped));
 }
 
 std::shared_ptr<Link> host_link(const asio::any_io_executor& executor, const Host& host) {
@@ -160,7 +156,7 @@ void Relay::Core::accept_later(const std::shared_ptr<Port>& port, std::error_cod
 
 void Relay::Core::admit(Port& port, tcp::socket dialler) {
   if (refused_.contains(port.pair)) {
-    tell(RelayEvent::Kind::refused, port.pair, 0);
+    tell(WanEvent::Kind::refused, port.pair, 0);
     return close_with_reset(dialler);
   }
   const std::uint64_t number = port.forward.link->count_connection();
@@ -169,12 +165,12 @@ void Relay::Core::admit(Port& port, tcp::socket dialler) {
       std::make_shared<Connection>(std::move(dialler), port.forward, port.backward, key);
   const std::uint64_t id = next_connection_++;
   connections_[id] = {port.pair, connection};
-  tell(RelayEvent::Kind::opened, port.pair, number);
+  tell(WanEvent::Kind::opened, port.pair, number);
   connection->start(port.upstream, [weak = weak_from_this(), id, pair = port.pair, number] {
     const auto self = weak.lock();
     if (!self) return;
     self->connections_.erase(id);
-    self->tell(RelayEvent::Kind::closed, pair, number);
+    self->tell(WanEvent::Kind::closed, pair, number);
   });
 }
 
@@ -186,7 +182,7 @@ void Relay::Core::reset_connections(const std::set<Pair>& dialled) {
   });
 }
 
-void Relay::Core::tell(RelayEvent::Kind kind, const Pair& pair, std::uint64_t number,
+void Relay::Core::tell(WanEvent::Kind kind, const Pair& pair, std::uint64_t number,
                        std::string text) {
   if (options_.on_event) {
     options_.on_event({kind, Link::now() - begun_, pair, number, std::move(text)});
@@ -320,35 +316,25 @@ void Relay::Core::arm_timeline() {
 }
 
 void Relay::Core::command(const std::string& line) {
-  const auto actions = parse_action(scenario_, line, also());
+  const auto actions = parse_action(scenario_, line, Engine::relay, also());
+  if (!options_.on_process) refuse_process_actions(actions);
   const Time now = Link::now();
-  for (const TimedAction& action : actions) {
-    if (std::holds_alternative<ProcessAction>(action.action.what) && !options_.on_process) {
-      throw std::system_error(Errc::bad_scenario,
-                              "wan-sim runs no processes of regions; only causeway simulate can "
-                              "kill, pause or restart them");
-    }
-  }
-  tell(RelayEvent::Kind::commanded, {}, 0, line);
-  for (const TimedAction& action : actions) {
-    timeline_.add({action.at + (now - begun_), action.action, action.span});
-  }
+  tell(WanEvent::Kind::commanded, {}, 0, line);
+  timeline_.add(actions, now - begun_);
   for (const TimedAction& due : timeline_.take(now - begun_)) act(due.action, begun_ + due.at);
   arm_timeline();
 }
 
 void Relay::Core::act(const Action& action, Time at) {
   for (const Pair& pair : action.links) link(pair);  // refused as a whole, or done
-  if (!action.text.empty()) tell(RelayEvent::Kind::acted, {}, 0, action.text);
+  if (!action.text.empty()) tell(WanEvent::Kind::acted, {}, 0, action.text);
   if (const auto* fault = std::get_if<Fault>(&action.what)) {
     return apply_fault(*fault, action.links, at);
   }
   if (const auto* healed = std::get_if<Heal>(&action.what)) return heal(*healed, action.links, at);
   if (const auto* process = std::get_if<ProcessAction>(&action.what)) {
     if (options_.on_process) return options_.on_process(*process);
-    throw std::system_error(Errc::bad_scenario,
-                            "wan-sim runs no processes of regions; only causeway simulate can "
-                            "kill, pause or restart them");
+    refuse_process_actions({{Time{0}, action}});
   }
   for (const Pair& pair : action.links) {
     const auto profile = changed_profile(action, link(pair)->profile(), scenario_.links.at(pair));

@@ -23,45 +23,15 @@
 
 #include "wan-sim/base/verdict.h"
 #include "wan-sim/link/link_rules.h"
+#include "wan-sim/live/live_wan.h"
 #include "wan-sim/scenario/scenario.h"
 
 namespace causeway::wan_sim {
 
-struct DirectedStats {
-  std::uint64_t bytes = 0;        // delivered
-  std::uint64_t connections = 0;  // opened, over the relay's life
-  std::uint64_t releases = 0;     // how many times bytes were released, on time or late
-  // Inside the relay now: queued, under way, or waiting for a slow receiver.
-  std::uint64_t buffered_bytes = 0;
-  std::chrono::microseconds lateness_p99{0};  // how late the relay itself released segments
-  // What the link could have carried while senders had bytes waiting that the relay had not read.
-  std::uint64_t missed_bytes = 0;
-  // Delivered; lost by chance or by a fault; dropped by a full queue; and what this machine had no
-  // room for. Flows: sources, over the relay's life.
-  std::uint64_t datagrams = 0, datagrams_lost = 0, datagrams_dropped = 0, datagrams_missed = 0;
-  std::uint64_t datagram_flows = 0;
-};
-
-// What a link is now, as the file and all that happened since left it.
-struct LinkState {
-  LinkProfile profile;
-  bool black_hole = false;
-  bool refused = false;  // new connections over it are
-};
-
-// Something that a recording keeps. Called on the relay's executor.
-struct RelayEvent {
-  enum class Kind : std::uint8_t { opened, closed, refused, acted, commanded } kind;
-  Time at{0};                // since the relay was made
-  Pair link{};               // directed, as dialled
-  std::uint64_t number = 0;  // of the connection on its link, from 1
-  std::string text{};        // acted: the action; commanded: the command
-};
-
 struct RelayOptions {
   // Whoever runs the regions' processes. Without one a scenario with such actions is refused.
   std::function<void(const ProcessAction&)> on_process{};
-  std::function<void(const RelayEvent&)> on_event{};
+  std::function<void(const WanEvent&)> on_event{};
   // Every draw of chance that a seed repeats, with its link and the number of its flow there.
   std::function<void(const Pair&, const Decision&)> on_decision{};
   // Only open_datagrams is called: then packets may be reordered, duplicated and spoilt too, which
@@ -76,14 +46,14 @@ inline asio::ip::tcp::endpoint any_loopback_port() {
 // Threads: everything runs on the executor given, which must be one thread or a strand, and outlive
 // the relay. An unknown region, or a pair without a link, throws std::system_error
 // (Errc::bad_scenario), and so does a scenario that this engine cannot honour.
-class Relay {
+class Relay : public LiveWan {
  public:
   // Where `to` listens now, if it does.
   using Upstream = std::function<std::optional<asio::ip::tcp::endpoint>()>;
 
   // The scenario's timeline begins now.
   Relay(asio::any_io_executor executor, Scenario scenario, RelayOptions options = {});
-  ~Relay();
+  ~Relay() override;
 
   // Opens a port on which `from` reaches `to`, by default any free one of 127.0.0.1. `upstream` is
   // asked anew for every connection; while it answers nothing, or nobody listens there, connections
@@ -101,9 +71,6 @@ class Relay {
   // Whatever a timeline can say, now.
   void act(const Action& action);
 
-  // One line as in [[event]]; what its for_s undoes is undone. Throws Errc::bad_scenario.
-  void command(const std::string& line);
-
   // Faults by name. cut: existing connections of the pair, whoever dialled, are reset and new ones
   // refused until healed.
   void cut(const std::string& a, const std::string& b);
@@ -112,9 +79,12 @@ class Relay {
   // Connections stay open.
   void stall(const std::string& a, const std::string& b, std::chrono::microseconds length);
 
-  std::map<Pair, DirectedStats> stats() const;
-  std::map<Pair, LinkState> links() const;
-  Verdict verdict() const;
+  // As LiveWan has them.
+  Engine engine() const override { return Engine::relay; }
+  void command(const std::string& line) override;
+  std::map<Pair, DirectedStats> stats() const override;
+  std::map<Pair, LinkState> links() const override;
+  Verdict verdict() const override;
   // Resets all connections and closes the ports; nothing stays pending on the executor. Figures
   // stay.
   void stop();

@@ -69,7 +69,7 @@ class Relay::Core : public std::enable_shared_from_this<Relay::Core> {
   void accept_later(const std::shared_ptr<Port>& port, std::error_code error);
   void admit(Port& port, asio::ip::tcp::socket dialler);
   void reset_connections(const std::set<Pair>& dialled);
-  void tell(RelayEvent::Kind kind, const Pair& pair, std::uint64_t number, std::string text = {});
+  void tell(WanEvent::Kind kind, const Pair& pair, std::uint64_t number, std::string text = {});
 
   void arm_timeline();
   void change(const Pair& pair, const LinkProfile& profile, Time at);

@@ -244,17 +244,25 @@ Scenario load_scenario(const std::filesystem::path& file) {
   return parse_scenario(read_input(file, "a scenario file"), file);
 }
 
-std::vector<TimedAction> parse_action(const Scenario& scenario, const std::string& line,
-                                      std::optional<Engine> also) {
+std::vector<TimedAction> read_action(const Scenario& scenario, const std::string& line,
+                                     std::vector<SettingUse>& uses) {
   const TomlReader reader("control");
   const toml::table root = reader.parse("event = {" + line + "}");
   const toml::table* event = root["event"].as_table();
   if (!event || root.size() != 1) reader.fail(1, "must be `key = value, key = value` on one line");
+  return read_event(reader, scenario, *event, false, uses);
+}
+
+std::vector<TimedAction> parse_action(const Scenario& scenario, const std::string& line,
+                                      Engine engine, std::optional<Engine> also) {
   std::vector<SettingUse> uses;
-  auto actions = read_event(reader, scenario, *event, false, uses);
+  auto actions = read_action(scenario, line, uses);
   for (const SettingUse& use : uses) {
-    if (!(use.engines & (kRelay | bits_of(also))))
-      reader.fail(1, "the relay engine cannot honour " + use.name);
+    if (use.engines & (bits_of(engine) | bits_of(also))) continue;
+    throw std::system_error(Errc::bad_scenario,
+                            fmt::format("control:1: the {} engine cannot honour {}; engines that "
+                                        "can: {}",
+                                        name_of(engine), use.name, others(use.engines)));
   }
   return actions;
 }
@@ -265,8 +273,8 @@ void require_honoured(const Scenario& scenario, Engine engine, std::optional<Eng
     throw std::system_error(
         Errc::bad_scenario,
         fmt::format("{}:{}: the {} engine cannot honour {}; engines that can: {}",
-                    scenario.file.string(), use.line, name_of(engine), use.name,
-                    others(use.engines)));
+                    (use.file.empty() ? scenario.file : use.file).string(), use.line,
+                    name_of(engine), use.name, others(use.engines)));
   }
 }
 
@@ -277,6 +285,15 @@ void refuse_process_actions(const Scenario& scenario) {
                                                     ": only causeway simulate runs processes, and "
                                                     "an event asks for it: " +
                                                     timed.action.text);
+  }
+}
+
+void refuse_process_actions(const std::vector<TimedAction>& commanded) {
+  for (const TimedAction& timed : commanded) {
+    if (!std::holds_alternative<ProcessAction>(timed.action.what)) continue;
+    throw std::system_error(Errc::bad_scenario,
+                            "wan-sim runs no processes of regions; only causeway simulate can "
+                            "kill, pause or restart them");
   }
 }
 

@@ -123,6 +123,7 @@ struct SettingUse {
   std::string name;
   std::uint32_t line = 0;
   unsigned engines = 0;
+  std::filesystem::path file{};  // empty: the scenario's
 };
 
 struct Scenario {
@@ -149,8 +150,12 @@ Scenario parse_scenario(const std::string& text, const std::filesystem::path& fi
 enum class Engine : unsigned { relay = 1, packet = 2, virtual_chunks = 4, virtual_fluid = 8 };
 
 // One action as in [[event]], without at_s, as TOML's `key = value, key = value`. With for_s, the
-// second one undoes it. For the relay; `also`: as in require_honoured.
+// second one undoes it. What not every engine can do is added to `uses`.
+std::vector<TimedAction> read_action(const Scenario& scenario, const std::string& line,
+                                     std::vector<SettingUse>& uses);
+// The same for one engine: what it cannot do is refused. `also`: as in require_honoured.
 std::vector<TimedAction> parse_action(const Scenario& scenario, const std::string& line,
+                                      Engine engine = Engine::relay,
                                       std::optional<Engine> also = {});
 
 // Throws Errc::bad_scenario naming file, line and engine at the first setting that the engine
@@ -158,5 +163,6 @@ std::vector<TimedAction> parse_action(const Scenario& scenario, const std::strin
 void require_honoured(const Scenario& scenario, Engine engine, std::optional<Engine> also = {});
 // Where nobody runs processes: throws Errc::bad_scenario naming the first event that asks for one.
 void refuse_process_actions(const Scenario& scenario);
+void refuse_process_actions(const std::vector<TimedAction>& commanded);
 
 }  // namespace causeway::wan_sim

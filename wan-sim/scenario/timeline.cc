@@ -179,6 +179,10 @@ void Timeline::add(const TimedAction& action) {
   actions_.insert(place, action);
 }
 
+void Timeline::add(const std::vector<TimedAction>& commanded, Time now) {
+  for (const TimedAction& action : commanded) add({action.at + now, action.action, action.span});
+}
+
 std::optional<Time> Timeline::next() const {
   std::optional<Time> next;
   if (next_action_ < actions_.size()) next = actions_[next_action_].at;

@@ -75,6 +75,8 @@ class Timeline {
 
   // More to come, at a time that is not over.
   void add(const TimedAction& action);
+  // What a command says, from now on.
+  void add(const std::vector<TimedAction>& commanded, Time now);
 
   // Since the run's start; none when nothing more will happen.
   std::optional<Time> next() const;

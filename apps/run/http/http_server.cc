@@ -132,6 +132,7 @@ class HttpServer::Implementation {
 
   void start(Handler handler) {
     handler_ = std::move(handler);
+    making_.emplace(1);
     asio::co_spawn(io_, accept(), rethrow);
     thread_ = std::thread([this] { run(); });
   }
@@ -147,7 +148,7 @@ class HttpServer::Implementation {
       patience_at_end_.async_wait([this](std::error_code) { io_.stop(); });
     });
     thread_.join();
-    making_.join();
+    making_->join();
   }
   std::uint16_t port() const { return port_; }
   asio::any_io_executor executor() { return io_.get_executor(); }
@@ -158,7 +159,7 @@ class HttpServer::Implementation {
     ++being_made_;
     HttpAnswer made{.status = 500, .text = "the page cannot be made\n"};
     try {
-      made = co_await asio::co_spawn(making_, call(std::move(answer)), asio::use_awaitable);
+      made = co_await asio::co_spawn(*making_, call(std::move(answer)), asio::use_awaitable);
     } catch (const std::exception& error) {
       spdlog::warn("{}: {}", name_, error.what());
     }
@@ -280,7 +281,7 @@ class HttpServer::Implementation {
   std::size_t body_bytes_max_;
   Handler handler_;
   asio::io_context io_{1};
-  asio::thread_pool making_{1};
+  std::optional<asio::thread_pool> making_;  // from the start on
   tcp::acceptor acceptor_;
   std::uint16_t port_ = 0;
   inter::Strangers<Client> clients_{kConnectionsMax};

@@ -41,8 +41,9 @@ class HttpServer {
   using Handler =
       std::function<asio::awaitable<HttpAnswer>(HttpRequest request, const Patience& patience)>;
 
-  // Listens and answers nobody yet. `name`: for the log. Port 0 takes any free one. Bodies are read
-  // if they may have bytes. Throws std::system_error if the address cannot be bound.
+  // Listens and answers nobody yet: it has no threads before start(). `name`: for the log. Port 0
+  // takes any free one. Bodies are read if they may have bytes. Throws std::system_error if the
+  // address cannot be bound.
   HttpServer(std::string name, const inter::Endpoint& address, std::size_t body_bytes_max = 0);
   ~HttpServer();
 

@@ -33,6 +33,7 @@ TEST(PacketLink, DropsWhatFindsTheQueueFull) {
   for (int i = 0; i < 100; ++i) passed += !link.offer(1500, 1s).leaves.empty();
   EXPECT_EQ(passed, 65);  // the one being sent, and a queue full
   EXPECT_EQ(link.dropped_packets(), 35U);
+  EXPECT_EQ(link.offer(1500, 1s).loss, PacketLoss::full_queue);
   EXPECT_FALSE(link.offer(1500, 1s + 2ms).leaves.empty());  // two are through
 }
 

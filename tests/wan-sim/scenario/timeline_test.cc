@@ -147,6 +147,8 @@ TEST(Timeline, ALineOfTheControlSocketIsTheSameActionNow) {
   EXPECT_THROW(parse_action(scenario, "at_s = 1, fault = 'reset'"), std::system_error);
   EXPECT_THROW(parse_action(scenario, "fault = 'reset'}\nseed = {"), std::system_error);
   EXPECT_THROW(parse_action(scenario, "reorder = 0.1"), std::system_error);
+  EXPECT_EQ(parse_action(scenario, "reorder = 0.1", Engine::packet).size(), 1U);
+  EXPECT_THROW(parse_action(scenario, "fault = 'reset'", Engine::packet), std::system_error);
 }
 
 void expect_dishonoured(const std::string& setting, Engine engine, const std::string& what) {

@@ -1,4 +1,4 @@
-#include "wan-sim/relay/control.h"
+#include "wan-sim/live/control.h"
 
 #include <sys/stat.h>
 

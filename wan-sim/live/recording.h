@@ -1,4 +1,4 @@
-// What happened in a run of the relay, as JSON lines: the scenario, then connections, actions and
+// What happened in a run in real time, as JSON lines: the scenario, then connections, actions and
 // figures with their times, then the verdict. A recording is a scenario again: the file's own, with
 // everything that was done to it by hand on its timeline.
 #pragma once
@@ -8,7 +8,7 @@
 #include <map>
 #include <string>
 
-#include "wan-sim/relay/relay.h"
+#include "wan-sim/live/live_wan.h"
 
 namespace causeway::wan_sim {
 
@@ -17,7 +17,7 @@ class Recording {
   // Throws std::system_error naming the file if it cannot be written.
   Recording(const std::filesystem::path& file, const Scenario& scenario);
 
-  void add(const RelayEvent& event);
+  void add(const WanEvent& event);
   void add(Time at, const std::map<Pair, DirectedStats>& stats);
   void add(Time at, const Verdict& verdict);
 

@@ -1,4 +1,4 @@
-#include "wan-sim/relay/recording.h"
+#include "wan-sim/live/recording.h"
 
 #include <algorithm>
 #include <cerrno>
@@ -21,17 +21,17 @@ using Json = nlohmann::ordered_json;
 constexpr char kFormat[] = "causeway-wan-1";
 constexpr double kSecondsMax = 1e7;
 
-std::string_view name_of(RelayEvent::Kind kind) {
+std::string_view name_of(WanEvent::Kind kind) {
   switch (kind) {
-    case RelayEvent::Kind::opened:
+    case WanEvent::Kind::opened:
       return "opened";
-    case RelayEvent::Kind::closed:
+    case WanEvent::Kind::closed:
       return "closed";
-    case RelayEvent::Kind::refused:
+    case WanEvent::Kind::refused:
       return "refused";
-    case RelayEvent::Kind::acted:
+    case WanEvent::Kind::acted:
       return "acted";
-    case RelayEvent::Kind::commanded:
+    case WanEvent::Kind::commanded:
       return "commanded";
   }
   return "";
@@ -92,9 +92,16 @@ void add_command(Scenario& scenario, const Json& json, const std::filesystem::pa
     fail(file, number, "needs \"t\", seconds since the start");
   }
   const Time begin(static_cast<Time::rep>(1e9 * at->get<double>()));
-  for (TimedAction& action : parse_action(scenario, text_in(json, "text", file, number))) {
+  std::vector<SettingUse> uses;
+  for (TimedAction& action : read_action(scenario, text_in(json, "text", file, number), uses)) {
     action.at += begin;
     scenario.timeline.push_back(std::move(action));
+  }
+  // Whichever engine replays it says so if it cannot.
+  for (SettingUse& use : uses) {
+    use.line = static_cast<std::uint32_t>(number);
+    use.file = file;
+    scenario.uses.push_back(std::move(use));
   }
 }
 
@@ -114,7 +121,7 @@ void Recording::write(const std::string& line) {
   stream_ << line << '\n' << std::flush;
 }
 
-void Recording::add(const RelayEvent& event) {
+void Recording::add(const WanEvent& event) {
   Json json{{"t", in_seconds(event.at)}, {"event", name_of(event.kind)}};
   if (!event.link.first.empty()) json["link"] = name_of(event.link);
   if (event.number > 0) json["connection"] = event.number;

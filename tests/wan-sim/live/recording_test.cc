@@ -1,4 +1,4 @@
-#include "wan-sim/relay/recording.h"
+#include "wan-sim/live/recording.h"
 
 #include <unistd.h>
 
@@ -13,7 +13,8 @@
 
 #include "tests/support/temporary_directory.h"
 #include "wan-sim/base/error.h"
-#include "wan-sim/relay/control.h"
+#include "wan-sim/live/control.h"
+#include "wan-sim/relay/relay.h"
 
 namespace causeway::wan_sim {
 namespace {
@@ -49,7 +50,7 @@ TEST_F(RecordingTest, WhatWasDoneByHandIsOnTheTimelineOfTheReplay) {
     asio::io_context context(1);
     Recording recording(file_, scenario);
     RelayOptions options;
-    options.on_event = [&](const RelayEvent& event) { recording.add(event); };
+    options.on_event = [&](const WanEvent& event) { recording.add(event); };
     Relay relay(context.get_executor(), scenario, options);
     relay.command("fault = 'black-hole', link = ['a', 'b'], for_s = 3");
     EXPECT_THROW(relay.command("fault = 'melt'"), std::system_error);
@@ -75,6 +76,23 @@ TEST_F(RecordingTest, SaysWhatIsWrongWithARecording) {
   refused(head + "{\"event\":\"commanded\",\"text\":\"fault = 'reset'\"}\n", ":2: needs \"t\"");
   refused(head + "{\"event\":\"commanded\",\"t\":1,\"text\":\"melt = 1\"}\n", "unknown key 'melt'");
   refused(R"({"format":"causeway-wan-1","file":"x.toml"})", "needs the string \"scenario\"");
+}
+
+TEST_F(RecordingTest, AnEngineRefusesWhatAnotherOneWasTold) {
+  const Scenario scenario = parse_scenario(kText, "test.toml");
+  {
+    Recording recording(file_, scenario);
+    recording.add({WanEvent::Kind::commanded, 1s, {}, 0, "reorder = 0.1"});
+  }
+  const Scenario replay = load_recording(file_);
+  EXPECT_EQ(replay.timeline.size(), 2U);
+  try {
+    require_honoured(replay, Engine::virtual_chunks);
+    ADD_FAILURE() << "the virtual engine reorders nothing";
+  } catch (const std::system_error& error) {
+    EXPECT_THAT(error.what(), HasSubstr(file_.string() + ":2: "));
+    EXPECT_THAT(error.what(), HasSubstr("cannot honour reorder"));
+  }
 }
 
 TEST(ControlSocket, AnswersOneLineWithOneLineAndLeavesNothingBehind) {
