@@ -281,6 +281,7 @@ class PacketFiles(PacketCase):
                          "a link that carried nothing has no file")
 
     def test_they_are_bounded_and_the_wan_goes_on(self):
+        self.scenario(SCENARIO + "queue_kib = 65536\n")
         self.start_packet("--pcap", self.packets, "--pcap-mb", "1", "--pcap-snap", "500")
         self.assertEqual(self.send(3000, 1000)[2]["datagrams"], 3000)
         capture = self.ask("/capture")
