@@ -61,6 +61,12 @@ class Written {
     return stored_ == StoredAs::fp32 ? std::as_bytes(tensors_[i].values)
                                      : std::as_bytes(std::span(rounded_[i]));
   }
+  // Worth a thread that hashes while the disk takes it.
+  bool is_large() const {
+    std::size_t total = 0;
+    for (std::size_t i = 0; i < tensors_.size(); ++i) total += bytes(i).size();
+    return total >= std::size_t{64} << 20;
+  }
   // Each by a thread, as many at a time as there are: a hash may take longer than its bytes' way to
   // disk.
   std::vector<std::string> hashes() const {
@@ -120,7 +126,8 @@ void write_safetensors(const fs::path& file, std::span<const TensorView> tensors
       make_header(tensors, written, metadata, std::vector(tensors.size(), unknown));
   assert(reserved.size() <= kSafetensorsHeaderBytesMax);
   const std::uint64_t length = reserved.size();
-  auto hashes = std::async(std::launch::async, [&written] { return written.hashes(); });
+  auto hashes = std::async(written.is_large() ? std::launch::async : std::launch::deferred,
+                           [&written] { return written.hashes(); });
   diloco::AtomicFile out(file);
   out.append(std::as_bytes(std::span(&length, 1)));
   out.append(std::as_bytes(std::span(reserved)));
