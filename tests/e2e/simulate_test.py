@@ -253,7 +253,7 @@ class BadInput(EndToEnd):
 
     def test_flags_of_another_wan_engine_are_refused(self):
         wan = self.directory / "wan.toml"
-        for engine, flag, value, honoured in (("virtual", "--record", "events", "relay"),
+        for engine, flag, value, honoured in (("virtual", "--record", "events", "relay or packet"),
                                               ("virtual", "--seconds", "3", "relay or packet"),
                                               ("relay", "--transfer", "a:b=1", "virtual or fluid"),
                                               ("packet", "--map", "a:b=host:1", "relay")):
