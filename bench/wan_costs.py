@@ -20,6 +20,7 @@ import threading
 import urllib.request
 
 import transfer_ends
+from relay_versus_packet import read_until
 
 ENDS = [sys.executable, "-S", str(pathlib.Path(transfer_ends.__file__).resolve())]
 PORT = 7000  # nobody else is in a region's network
@@ -31,15 +32,6 @@ def cpu_s(process):
     """Of all threads that live; to the nanosecond, unlike /proc/PID/stat."""
     tasks = pathlib.Path(f"/proc/{process.pid}/task").iterdir()
     return sum(int((task / "schedstat").read_text().split()[0]) for task in tasks) / 1e9
-
-
-def read_until(stream, pattern):
-    text = ""
-    for line in stream:
-        text += line
-        if re.search(pattern, line):
-            return text
-    raise RuntimeError(f"the WAN ended: {text}")
 
 
 class Page(threading.Thread):

@@ -65,7 +65,7 @@ bool is_zero(std::span<const float> values) {
                              [](float value) { return std::bit_cast<std::uint32_t>(value) == 0; });
 }
 
-// Leaves are hashed in groups of so many, where the CPU can.
+// Hashes kSha256Lanes leaves at a time where the CPU can, and what is left over one by one.
 class LeafHasher {
  public:
   void add(std::span<const float> values, Digest& digest) {

@@ -109,8 +109,8 @@ class SpoolIndex {
   const Contributions& contributions_;
   Outbox& out_;
   std::set<inter::BlobId> blobs_;
-  // payloads_from(), as last computed; none: what is here has changed. With many regions an event
-  // that asks for it comes for every payload, and it takes them all to answer.
+  // payloads_from(), as last computed; none: what is here has changed. Every event asks for it, and
+  // to compute it takes a look at every payload that is kept.
   struct From {
     Round version = 0, released = 0, from = 0;
     std::uint32_t revision = 0;

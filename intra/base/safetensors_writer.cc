@@ -61,7 +61,7 @@ class Written {
     return stored_ == StoredAs::fp32 ? std::as_bytes(tensors_[i].values)
                                      : std::as_bytes(std::span(rounded_[i]));
   }
-  // Worth a thread that hashes while the disk takes it.
+  // Large enough that hashing is worth a thread of its own beside the writing.
   bool is_large() const {
     std::size_t total = 0;
     for (std::size_t i = 0; i < tensors_.size(); ++i) total += bytes(i).size();
