@@ -207,6 +207,21 @@ TEST_F(SpoolTest, PayloadsGoWhenASnapshotAndTheWorkerAreBeyondThem) {
   EXPECT_EQ(spool_.first_missing(2), 3U);
 }
 
+TEST_F(SpoolTest, PayloadsAreCountedAnewAfterEachThatComesOrGoes) {
+  for (std::uint8_t round = 0; round < 3; ++round) commit({made_by("b", round, round)});
+  EXPECT_EQ(spool_.payloads_from(), 3U);
+  for (const std::uint8_t round : {2, 1, 0}) {
+    spool_.put(blob(round));
+    EXPECT_EQ(spool_.payloads_from(), round);
+  }
+  spool_.drop(blob(0));
+  EXPECT_EQ(spool_.payloads_from(), 1U);
+  spool_.lose(blob(1));
+  EXPECT_EQ(spool_.payloads_from(), 2U);
+  commit({made_by("b", 3, 3)});
+  EXPECT_EQ(spool_.payloads_from(), 4U);
+}
+
 // What is kept for a replay of the run, where everything is.
 TEST_F(SpoolTest, OnlyPayloadsThatCountedAreMarkedAsListedWhenTheyGo) {
   commit({made_by("b", 0, 1)});
