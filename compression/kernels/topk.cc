@@ -1,6 +1,8 @@
 // Three steps, of which only the first and second read the whole chunk:
-//   1. the largest magnitude of each of many groups; the k-th largest of those is at least a
-//      lower bound on the k-th largest of all, and a close one if there are 2 k groups;
+//   1. the largest magnitude of each of many groups; the k-th largest of those
+//   is at least a
+//      lower bound on the k-th largest of all, and a close one if there are 2 k
+//      groups;
 //   2. collect the elements that reach it, in index order: for k = 64 some 90;
 //   3. bisect among those to the exact set.
 #undef HWY_TARGET_INCLUDE
@@ -22,6 +24,7 @@ namespace {
 
 using Tag = Integers<Wide>;
 using Lanes = hn::Vec<Tag>;
+using Chosen = hn::Mask<Tag>;
 
 HWY_INLINE Lanes magnitudes_at(const float* from) {
   return magnitudes(Wide(), hn::LoadU(Wide(), from));
@@ -31,18 +34,24 @@ HWY_INLINE auto reaches(Lanes magnitude, std::uint32_t threshold) {
   return hn::Gt(magnitude, hn::Set(Tag(), static_cast<std::int32_t>(threshold) - 1));
 }
 
-// Bit i of the result: whether element i of 64 reaches the threshold. lanes_at(i): the magnitudes
-// of the vector that begins with element i.
+// Bit i of the result: whether element i of 64 reaches the threshold.
+// lanes_at(i): the magnitudes of the vector that begins with element i.
 template <typename LanesAt>
 HWY_INLINE std::uint64_t reached_bits(std::uint32_t threshold, const LanesAt& lanes_at) {
   return mask_bits<64>(Tag(),
                        [&](std::size_t i) HWY_ATTR { return reaches(lanes_at(i), threshold); });
 }
 
-// Magnitudes, filled up with zeros to a multiple of 64; at_least(0) counts those too.
+// Magnitudes, filled up with zeros to a multiple of 64; at_least(0) counts
+// those too.
 struct Keys {
   alignas(64) std::array<std::int32_t, kChunk> of;
   std::size_t count = 0;
+
+  HWY_INLINE void fill_up(std::size_t elements) {
+    count = (elements + 63) / 64 * 64;
+    std::fill(of.begin() + elements, of.begin() + count, 0);
+  }
 
   HWY_INLINE std::uint32_t at_least(std::uint32_t threshold) const {
     const Tag d;
@@ -64,7 +73,8 @@ struct Range {
   std::uint32_t smallest, largest;
 };
 
-// Fills `largest` with the maxima of `groups` groups that share out the chunk, and returns theirs.
+// Fills `largest` with the maxima of `groups` groups that share out the chunk,
+// and returns theirs.
 HWY_INLINE Range group_maxima(const float* chunk, std::size_t groups, Keys& largest) {
   const Tag d;
   const std::size_t lanes = hn::Lanes(d);
@@ -88,11 +98,12 @@ HWY_INLINE Range group_maxima(const float* chunk, std::size_t groups, Keys& larg
           static_cast<std::uint32_t>(hn::GetLane(hn::MaxOfLanes(d, top)))};
 }
 
-// A list that grows by the elements at the set bits of a word: four at a time whether there are
-// that many or not, because how many there are is not to be predicted.
+// A list that grows by the elements at the set bits of a word: four at a time
+// whether there are that many or not, because how many there are is not to be
+// predicted.
 struct Indices {
   static constexpr std::size_t kAtOnce = 4;
-  std::array<std::uint16_t, kChunk + kAtOnce> at;
+  std::array<std::uint16_t, kChunk + kAtOnce> at;  // append() writes beyond count
   std::size_t count = 0;
 
   template <typename At>
@@ -106,10 +117,33 @@ struct Indices {
       end += kAtOnce;
     }
   }
+
+  // The same, of the lanes of `elements`, whole vectors at a time.
+  HWY_INLINE void append(Lanes elements, Chosen chosen) {
+    const hn::Rebind<std::uint16_t, Tag> d;
+    hn::StoreU(hn::DemoteTo(d, hn::Compress(elements, chosen)), d, at.data() + count);
+    count += hn::CountTrue(Tag(), chosen);
+  }
+
+  // Those of 64 from `from` on at the set bits of a word.
+  HWY_INLINE void append_lanes(std::uint64_t bits, const std::uint16_t* from) {
+    const Tag d;
+    for (std::size_t i = 0; i < 64; i += hn::Lanes(d)) {
+      const std::uint64_t part = bits >> i;
+      const auto elements = hn::PromoteTo(d, hn::LoadU(hn::Rebind<std::uint16_t, Tag>(), from + i));
+      append(elements, hn::LoadMaskBits(d, reinterpret_cast<const std::uint8_t*>(&part)));
+    }
+  }
 };
 
-// Meanwhile what follows the chunk in memory is fetched, which as a rule is wanted next: no
-// hardware looks that far ahead, and memory would idle through the bisections.
+// With vectors of 16 lanes it pays to move whole ones where many elements are
+// wanted.
+constexpr bool kHasWideVectors = hn::MaxLanes(Tag()) >= 16;
+constexpr std::size_t kManyElements = 256;
+
+// Meanwhile what follows the chunk in memory is fetched, which as a rule is
+// wanted next: no hardware looks that far ahead, and memory would idle through
+// the bisections.
 HWY_INLINE void collect(const float* chunk, std::uint32_t threshold, Indices& found) {
   for (std::size_t begin = 0; begin < kChunk; begin += 64) {
     prefetch(chunk + kChunk + begin, 64);
@@ -123,8 +157,24 @@ HWY_INLINE void gather(const float* chunk, const Indices& candidates, Keys& keys
   for (std::size_t i = 0; i < candidates.count; ++i) {
     keys.of[i] = static_cast<std::int32_t>(magnitude_bits(chunk[candidates.at[i]]));
   }
-  keys.count = (candidates.count + 63) / 64 * 64;
-  std::fill(keys.of.begin() + candidates.count, keys.of.begin() + keys.count, 0);
+  keys.fill_up(candidates.count);
+}
+
+// Both in one pass.
+HWY_INLINE void collect_many(const float* chunk, std::uint32_t threshold, Indices& found,
+                             Keys& keys) {
+  const Tag d;
+  const std::size_t lanes = hn::Lanes(d);
+  auto index = hn::Iota(d, 0);
+  for (std::size_t begin = 0; begin < kChunk; begin += lanes) {
+    prefetch(chunk + kChunk + begin, lanes);
+    const Lanes magnitude = magnitudes_at(chunk + begin);
+    const auto chosen = reaches(magnitude, threshold);
+    hn::StoreU(hn::Compress(magnitude, chosen), d, keys.of.data() + found.count);
+    found.append(index, chosen);
+    index = hn::Add(index, hn::Set(d, static_cast<std::int32_t>(lanes)));
+  }
+  keys.fill_up(found.count);
 }
 
 HWY_INLINE void keep(const Indices& candidates, const Keys& keys, Cut cut, Indices& kept) {
@@ -133,8 +183,12 @@ HWY_INLINE void keep(const Indices& candidates, const Keys& keys, Cut cut, Indic
                             HWY_ATTR { return hn::Load(Tag(), keys.of.data() + begin + i); };
     const std::uint64_t above = reached_bits(cut.threshold + 1, key_at);
     const std::uint64_t equal = reached_bits(cut.threshold, key_at) & ~above;
-    kept.append(above | cut.take_ties(equal),
-                [&](std::size_t i) { return candidates.at[begin + i]; });
+    const std::uint64_t bits = above | cut.take_ties(equal);
+    if (kHasWideVectors && candidates.count >= kManyElements) {
+      kept.append_lanes(bits, candidates.at.data() + begin);
+    } else {
+      kept.append(bits, [&](std::size_t i) { return candidates.at[begin + i]; });
+    }
   }
 }
 
@@ -151,8 +205,12 @@ void select_topk(ChunkView chunk, std::span<std::uint16_t> indices) {
   const std::uint32_t above_all = range.largest + 1;
   const std::uint32_t bound = bisect(range.smallest, above_all, k, k + k / 8, at_least);
   Indices candidates;
-  collect(chunk.data(), bound, candidates);
-  gather(chunk.data(), candidates, keys);
+  if (kHasWideVectors && k >= kManyElements) {
+    collect_many(chunk.data(), bound, candidates, keys);
+  } else {
+    collect(chunk.data(), bound, candidates);
+    gather(chunk.data(), candidates, keys);
+  }
   Indices kept;
   keep(candidates, keys, cut_at(bound, above_all, k, at_least), kept);
   assert(kept.count == k);
