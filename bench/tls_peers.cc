@@ -201,6 +201,15 @@ Cost AsioTls::run(std::size_t size) {
   return measure(pairs_, send, receive);
 }
 
+namespace {
+
+void shake_hands(TlsStream& stream) {
+  while (stream.handshake().outcome != TlsStream::Outcome::done) {
+  }
+}
+
+}  // namespace
+
 OwnTls::OwnTls(const std::filesystem::path& pki, int connections) {
   const TlsContext client = context_of(pki, TlsRole::client);
   const TlsContext server = context_of(pki, TlsRole::server);
@@ -208,19 +217,18 @@ OwnTls::OwnTls(const std::filesystem::path& pki, int connections) {
     auto sender = std::make_unique<End>(), receiver = std::make_unique<End>();
     asio::io_context blocking;
     auto [out, in] = connected_sockets(blocking);
+    auto to = std::make_unique<TlsStream>(causeway::inter::make_socket_bio(out.native_handle()),
+                                          client, TlsRole::client);
+    auto from = std::make_unique<TlsStream>(causeway::inter::make_socket_bio(in.native_handle()),
+                                            server, TlsRole::server);
+    std::thread accepting([&from] { shake_hands(*from); });
+    shake_hands(*to);
+    accepting.join();
     const causeway::inter::ConnectionSettings settings;
     sender->connection = std::make_unique<Connection>(
-        tcp::socket(sender->context, tcp::v4(), out.release()), client, settings);
-    auto stream = std::make_unique<TlsStream>(causeway::inter::make_socket_bio(in.native_handle()),
-                                              server, TlsRole::server);
-    std::thread accepting([&] {
-      while (stream->handshake().outcome != TlsStream::Outcome::done) {
-      }
-    });
-    complete(sender->context, sender->connection->handshake());
-    accepting.join();
+        tcp::socket(sender->context, tcp::v4(), out.release()), std::move(to), settings);
     receiver->connection = std::make_unique<Connection>(
-        tcp::socket(receiver->context, tcp::v4(), in.release()), std::move(stream), settings);
+        tcp::socket(receiver->context, tcp::v4(), in.release()), std::move(from), settings);
     pairs_.emplace_back(std::move(sender), std::move(receiver));
   }
 }

@@ -21,13 +21,12 @@
 #include "diloco/files/file_io.h"
 #include "inter/base/error.h"
 #include "inter/base/file.h"
-#include "inter/base/hash.h"
+#include "inter/base/hash_tree.h"
 
 namespace causeway::diloco {
 namespace {
 
-constexpr std::uint64_t kPieceBytes = 256U << 10;  // stays in a cache from reading to writing
-constexpr int kCopiesMax = 3;                      // of a disk that gives other bytes back
+constexpr int kCopiesMax = 3;  // of a disk that gives other bytes back
 
 // Fills the buffer from `offset` on.
 void read_piece(const Descriptor& file, std::uint64_t offset, std::span<std::byte> buffer) {
@@ -49,16 +48,17 @@ inter::BlobId copy(const Descriptor& from, std::uint64_t size_bytes,
                    const std::optional<std::filesystem::path>& to) {
   std::optional<inter::File> file;
   if (to) file.emplace(*to, O_WRONLY);
-  inter::Sha256 hash;
-  const inter::PageBuffer buffer(kPieceBytes);
-  for (std::uint64_t offset = 0; offset < size_bytes; offset += kPieceBytes) {
-    const auto piece = buffer.bytes().first(std::min(kPieceBytes, size_bytes - offset));
-    read_piece(from, offset, piece);
-    hash.update(piece);
-    if (file) file->write_at(offset, piece);
-  }
+  // A part is in a cache from reading to writing.
+  const auto copy_part = [&](std::uint64_t offset, std::size_t bytes) {
+    static thread_local const inter::PageBuffer buffer(inter::kHashPartBytes);
+    const auto part = buffer.bytes().first(bytes);
+    read_piece(from, offset, part);
+    if (file) file->write_at(offset, part);
+    return inter::tree_hash(part);
+  };
+  const inter::Sha256Hash hash = inter::tree_hash(size_bytes, copy_part);
   if (file) file->sync();
-  return {.hash = hash.finish(), .size_bytes = size_bytes};
+  return {.hash = hash, .size_bytes = size_bytes};
 }
 
 }  // namespace

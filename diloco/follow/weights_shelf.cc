@@ -89,8 +89,7 @@ std::optional<inter::BlobId> WeightsShelf::patch_from(const inter::BlobId& held)
 
 // Under the name of its content.
 inter::BlobId WeightsShelf::keep(const fs::path& made) {
-  const std::uint64_t size = fs::file_size(made);
-  const inter::BlobId id{inter::hash_file(made, size), size};
+  const inter::BlobId id = inter::identify(made);
   fs::rename(made, inter::blob_path(directory_, id));
   return id;
 }

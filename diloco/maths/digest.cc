@@ -3,33 +3,29 @@
 #include <algorithm>
 #include <bit>
 #include <cassert>
-#include <initializer_list>
 #include <span>
 
 #include "compression/base/parallel.h"
-#include "diloco/maths/sha256_lanes.h"
 #include "inter/base/hash.h"
+#include "inter/base/hash_tree.h"
 #include "inter/base/text.h"
 
 namespace causeway::diloco {
 namespace {
 
 static_assert(std::endian::native == std::endian::little, "digests are over little-endian floats");
-
-constexpr std::byte kLeafTag{
-    0x00};  // Part of the format: do not renumber. Two tags, so that no leaf can
-constexpr std::byte kInnerTag{0x01};  // be passed off as an inner node (RFC 6962, section 2.1).
-
-Digest hash_of(inter::Sha256& hash, std::initializer_list<std::span<const std::byte>> parts) {
-  for (const std::span<const std::byte> part : parts) hash.update(part);
-  return hash.finish();
-}
+static_assert(kLeafElements * sizeof(float) == inter::kLeafBytes);
 
 }  // namespace
 
 Digest sha256(std::span<const std::byte> bytes) {
   inter::Sha256 hash;
-  return hash_of(hash, {bytes});
+  hash.update(bytes);
+  return hash.finish();
+}
+
+Digest payload_hash(std::span<const std::byte> payload) {
+  return inter::tree_hash(payload);
 }
 
 std::string to_hex(std::span<const std::uint8_t> bytes) {
@@ -55,62 +51,29 @@ namespace {
 // A task of one thread: looking up the algorithm is little beside it.
 constexpr std::size_t kLeavesOfATask = 32;
 
-Digest leaf_of(inter::Sha256& hash, std::span<const float> values) {
-  return hash_of(hash, {{&kLeafTag, 1}, std::as_bytes(values)});
-}
-
 // By its bits: -0 is another number.
 bool is_zero(std::span<const float> values) {
   return std::ranges::all_of(values,
                              [](float value) { return std::bit_cast<std::uint32_t>(value) == 0; });
 }
 
-// Hashes kSha256Lanes leaves at a time where the CPU can, and what is left over one by one.
-class LeafHasher {
- public:
-  void add(std::span<const float> values, Digest& digest) {
-    if (!has_sha256_lanes()) {
-      digest = leaf_of(hash_, values);
-      return;
-    }
-    leaves_[waiting_] = values.data();
-    digests_[waiting_] = &digest;
-    if (++waiting_ < kSha256Lanes) return;
-    hash_leaves(leaves_, digests_);
-    waiting_ = 0;
-  }
-  void finish() {
-    for (std::size_t i = 0; i < waiting_; ++i)
-      *digests_[i] = leaf_of(hash_, std::span(leaves_[i], kLeafElements));
-  }
-
- private:
-  inter::Sha256 hash_;
-  const float* leaves_[kSha256Lanes] = {};
-  Digest* digests_[kSha256Lanes] = {};
-  std::size_t waiting_ = 0;
-};
-
 }  // namespace
 
 std::vector<Digest> merkle_leaves(std::span<const float> values) {
   assert(values.size() % kLeafElements == 0);
   // A momentum is all zeros when a run begins, and without one it stays so.
-  static const Digest zero_leaf = [] {
-    inter::Sha256 hash;
-    return leaf_of(hash, std::vector<float>(kLeafElements));
-  }();
+  static const Digest zero_leaf = inter::tree_hash(std::vector<std::byte>(inter::kLeafBytes));
   std::vector<Digest> leaves(values.size() / kLeafElements);
   const std::size_t tasks = (leaves.size() + kLeavesOfATask - 1) / kLeavesOfATask;
   const auto task = [&](std::size_t index) {
-    LeafHasher hasher;
+    inter::LeafHasher hasher;
     const std::size_t end = std::min((index + 1) * kLeavesOfATask, leaves.size());
     for (std::size_t leaf = index * kLeavesOfATask; leaf < end; ++leaf) {
       const auto elements = values.subspan(leaf * kLeafElements, kLeafElements);
       if (is_zero(elements)) {
         leaves[leaf] = zero_leaf;
       } else {
-        hasher.add(elements, leaves[leaf]);
+        hasher.add(std::as_bytes(elements), leaves[leaf]);
       }
     }
     hasher.finish();
@@ -121,26 +84,14 @@ std::vector<Digest> merkle_leaves(std::span<const float> values) {
 }
 
 Digest merkle_root(std::span<const Digest> leaves) {
-  if (leaves.empty()) return sha256({});
-  inter::Sha256 hash;
-  std::vector<Digest> level(leaves.begin(), leaves.end());
-  while (level.size() > 1) {
-    const std::size_t pairs = level.size() / 2;
-    for (std::size_t i = 0; i < pairs; ++i) {
-      level[i] = hash_of(hash, {{&kInnerTag, 1},
-                                std::as_bytes(std::span(level[2 * i])),
-                                std::as_bytes(std::span(level[2 * i + 1]))});
-    }
-    if (level.size() % 2 == 1) level[pairs] = level.back();
-    level.resize(pairs + level.size() % 2);
-  }
-  return level.front();
+  return inter::tree_root({leaves.begin(), leaves.end()});
 }
 
 Digest state_digest(const Digest& anchor_root, const Digest& momentum_root) {
   inter::Sha256 hash;
-  return hash_of(hash,
-                 {std::as_bytes(std::span(anchor_root)), std::as_bytes(std::span(momentum_root))});
+  hash.update(std::as_bytes(std::span(anchor_root)));
+  hash.update(std::as_bytes(std::span(momentum_root)));
+  return hash.finish();
 }
 
 Digest chain_start(const std::string& run_id) {

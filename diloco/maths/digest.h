@@ -1,6 +1,6 @@
-// State digests: a SHA-256 Merkle tree over a flat fp32 span, one leaf per 4,096 elements
-// (little-endian bytes). The root does not depend on the number of workers, and a differing leaf
-// names the tensor.
+// State digests: the hash tree (inter/base/hash_tree.h) over a flat fp32 span, one leaf per 4,096
+// elements (little-endian bytes). The root does not depend on the number of workers, and a
+// differing leaf names the tensor.
 #pragma once
 
 #include <array>
@@ -19,6 +19,7 @@ using Digest = std::array<std::uint8_t, 32>;
 inline constexpr std::size_t kLeafElements = 4096;
 
 Digest sha256(std::span<const std::byte> bytes);
+Digest payload_hash(std::span<const std::byte> payload);  // the hash in its BlobId
 std::string to_hex(std::span<const std::uint8_t> bytes);  // such as a Digest
 std::optional<Digest> from_hex(std::string_view text);  // nothing: it is no digest as to_hex has it
 
@@ -26,8 +27,6 @@ std::optional<Digest> from_hex(std::string_view text);  // nothing: it is no dig
 // Leaf = SHA-256(0x00 || bytes).
 std::vector<Digest> merkle_leaves(std::span<const float> values);
 
-// Inner node = SHA-256(0x01 || left || right); an odd node is promoted. The root of no leaves is
-// SHA-256("").
 Digest merkle_root(std::span<const Digest> leaves);
 
 // What a contribution carries: SHA-256(root(anchor) || root(momentum)).

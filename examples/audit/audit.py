@@ -262,17 +262,16 @@ def segments_of(tensors):
     return segments
 
 
-def root(vector):
-    data = vector.tobytes()
+def root(data):
     level = [hashlib.sha256(b"\0" + data[i:i + 4 * CHUNK]).digest() for i in range(0, len(data), 4 * CHUNK)]
     while len(level) > 1:
         pairs = [hashlib.sha256(b"\1" + a + b).digest() for a, b in zip(level[::2], level[1::2])]
         level = pairs + level[len(level) // 2 * 2:]
-    return level[0]
+    return level[0] if level else hashlib.sha256().digest()
 
 
 def digest(anchor, momentum):
-    return hashlib.sha256(root(anchor) + root(momentum)).digest()
+    return hashlib.sha256(root(anchor.tobytes()) + root(momentum.tobytes())).digest()
 
 
 def outer_step(config, record, round, d, a, m):
@@ -332,7 +331,7 @@ def read_payload_file(directory, blob):
         file = directory / place / name
         if file.exists():
             data = file.read_bytes()
-            if hashlib.sha256(data).digest() == get(blob, 1):
+            if root(data) == get(blob, 1):
                 return data
     sys.exit(f"payload {name} is missing or damaged")
 

@@ -45,12 +45,13 @@ Intake::Intake(const asio::any_io_executor& executor, Spool& spool, std::uint64_
           std::move(hashing), std::move(lost)) {}
 
 void Intake::store(BlobReceiver& from, const BlobChunk& chunk) {
-  if (spool_.write(chunk.id, chunk.chunk, chunk.bytes))
+  const bool is_new = spool_.store(chunk.id, chunk.chunk, chunk.bytes);
+  if (spool_.received_bytes(chunk.id) == chunk.id.size_bytes)
     finishers_.try_emplace(chunk.id, from.peer_);
   for (BlobReceiver* const receiver : receivers_)
     if (receiver == &from || receiver->is_source(chunk.id))
       receiver->on_stored(chunk.id, chunk.chunk);
-  verifier_.advance(chunk.id);
+  if (is_new) verifier_.add(chunk.id, chunk.chunk, chunk.bytes);
 }
 
 void Intake::on_verdict(const BlobId& id, const std::optional<std::system_error>& failure) {
@@ -97,7 +98,7 @@ bool BlobReceiver::declines_size_of(const BlobId& id) {
 void BlobReceiver::want(const BlobId& id) {
   const bool all_here = id.size_bytes > 0 && intake_->spool_.received_bytes(id) == id.size_bytes;
   if (all_here) {
-    intake_->verifier_.advance(id);  // unless it is at it
+    intake_->verifier_.finish(id);
     return;
   }
   // What was under way may have been removed for something else.

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cassert>
+#include <stdexcept>
 #include <string>
 #include <system_error>
 
@@ -12,18 +13,16 @@
 
 #include "inter/base/error.h"
 #include "inter/base/file.h"
-#include "inter/base/hash.h"
+#include "inter/base/hash_tree.h"
 #include "inter/base/limits.h"
 #include "inter/blob/spool_files.h"
 
 namespace causeway::inter {
 namespace {
 
-BlobId identify(std::span<const std::byte> bytes) {
-  Sha256 hash;
-  hash.update(bytes);
-  return {hash.finish(), bytes.size()};
-}
+constexpr const char* kNamedOtherwise =
+    "has its plain SHA-256 as its name, as an earlier version of this program named blobs: go on "
+    "with the version that began the run";
 
 std::filesystem::path existing(std::filesystem::path directory) {
   create_private_directories(directory);
@@ -34,9 +33,10 @@ std::filesystem::path existing(std::filesystem::path directory) {
 
 std::optional<std::string> damage_of(const std::filesystem::path& file, const BlobId& id) {
   try {
-    if (std::filesystem::file_size(file) == id.size_bytes &&
-        hash_file(file, id.size_bytes) == id.hash)
-      return std::nullopt;
+    if (std::filesystem::file_size(file) == id.size_bytes) {
+      if (identify(file) == id) return std::nullopt;
+      if (hash_file(file, id.size_bytes) == id.hash) return kNamedOtherwise;
+    }
   } catch (const std::system_error& error) {  // a disk may refuse to give back what it lost
     if (error.code() == std::errc::io_error) return "cannot be read";
     if (error.code() == std::errc::no_such_file_or_directory) return "is not there any more";
@@ -119,17 +119,47 @@ ChunkMap Spool::held(const BlobId& id) const {
              : ChunkMap(chunk_count(id.size_bytes), entry != nullptr);
 }
 
-bool Spool::write(const BlobId& id, std::uint64_t first, std::span<const std::byte> bytes) {
+bool Spool::store(const BlobId& id, std::uint64_t chunk, std::span<const std::byte> bytes) {
   assert(!has(id));
   PartialBlob& partial = begin(id);
+  if (partial.held().has(chunk)) return false;
+  with_room([&] { partial.write(chunk, bytes); });
+  return true;
+}
+
+bool Spool::note(const BlobId& id, std::uint64_t life, std::uint64_t chunk,
+                 const Sha256Hash& hash) {
+  PartialBlob* const partial = find_partial(id, life);
+  if (partial == nullptr) return false;
+  if (!partial->has_open_files()) limit_open_files();
+  try {
+    with_room([&] { partial->note(chunk, hash); });
+  } catch (const std::system_error&) {
+    partial->forget(chunk);
+    throw;
+  }
+  return partial->all_noted();
+}
+
+PartialBlob* Spool::find_partial(const BlobId& id, std::uint64_t life) {
+  const auto entry = entries_.find(id);
+  const bool is_it = entry != entries_.end() && entry->second.partial && entry->second.life == life;
+  return is_it ? &*entry->second.partial : nullptr;
+}
+
+bool Spool::all_noted(const BlobId& id) const {
+  return entries_.at(id).partial->all_noted();
+}
+
+bool Spool::write(const BlobId& id, std::uint64_t first, std::span<const std::byte> bytes) {
   std::uint64_t chunk = first;
   do {
     const auto part = bytes.first(chunk_bytes(id, chunk));
-    if (!partial.held().has(chunk)) with_room([&] { partial.write(chunk, part); });
+    if (store(id, chunk, part)) note(id, life(id), chunk, tree_hash(part));
     bytes = bytes.subspan(part.size());
     ++chunk;
   } while (!bytes.empty());
-  return partial.held().all();
+  return all_noted(id);
 }
 
 PartialBlob& Spool::begin(const BlobId& id) {
@@ -195,15 +225,13 @@ bool Spool::release_spares() {
 
 void Spool::check(const BlobId& id) {
   const auto file = partial(id);
-  assert(file && entries_.at(id).partial->held().all());
+  assert(file && all_noted(id));
   File(file->path, O_WRONLY).sync();
-  finish_checked(id, file->life, hash_file(file->path, id.size_bytes));
+  finish_checked(id, file->life, noted_hash(file->map, id));
 }
 
-void Spool::finish_checked(const BlobId& id, std::uint64_t life,
-                           const std::array<std::uint8_t, 32>& hash) {
-  const Entry* const entry = find(id);
-  if (entry == nullptr || !entry->partial || entry->life != life) return;
+void Spool::finish_checked(const BlobId& id, std::uint64_t life, const Sha256Hash& hash) {
+  if (find_partial(id, life) == nullptr) return;
   if (hash != id.hash) {
     remove(id);
     throw std::system_error(Errc::hash_mismatch, "blob " + to_string(id));
@@ -214,8 +242,8 @@ void Spool::finish_checked(const BlobId& id, std::uint64_t life,
 std::optional<Spool::Partial> Spool::partial(const BlobId& id) const {
   const Entry* const entry = find(id);
   if (entry == nullptr || !entry->partial) return std::nullopt;
-  return Partial{partial_paths(directory_, id).content, entry->life,
-                 entry->partial->prefix_bytes()};
+  const PartialBlob::Paths paths = partial_paths(directory_, id);
+  return Partial{paths.content, paths.map, entry->life};
 }
 
 std::vector<std::byte> Spool::read(const BlobId& id, std::uint64_t offset, std::size_t size) const {
@@ -310,6 +338,7 @@ void Spool::adopt_complete(const BlobId& id) {
     entries_[id] = {++lives_, std::nullopt};
     return;
   }
+  if (*damage == kNamedOtherwise) throw std::runtime_error(file.string() + " " + *damage);
   spdlog::warn("spool: {} {} and was deleted", file.string(), *damage);
   std::filesystem::remove(file);
 }

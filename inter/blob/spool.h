@@ -7,7 +7,6 @@
 // thread. A storage failure throws std::system_error.
 #pragma once
 
-#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <filesystem>
@@ -31,7 +30,7 @@ std::optional<std::string> damage_of(const std::filesystem::path& file, const Bl
 class Spool {
  public:
   // Opens or creates the directory; blobs found there are kept (complete ones are re-hashed, bad
-  // ones deleted).
+  // ones deleted). Throws std::runtime_error for those of a program that named them otherwise.
   Spool(std::filesystem::path directory, std::uint64_t capacity_bytes);
 
   // Content that is written here rather than received: a file of its size, within the capacity, for
@@ -70,12 +69,19 @@ class Spool {
   // Keeps the room for it, from here on. Throws Errc::spool_full over capacity.
   void expect(const BlobId& id) { begin(id); }
   std::set<BlobId> begun() const;  // of which not all is here, or not checked
-  // Stores chunks from number `first` on; `bytes` are whole chunks. Those that are here are
-  // skipped. Returns true once all chunks are here: then check() is due. Throws Errc::spool_full
-  // over capacity.
+  // Stores a chunk, of which note() must then be told the hash; false: it is here already. Throws
+  // Errc::spool_full over capacity.
+  bool store(const BlobId& id, std::uint64_t chunk, std::span<const std::byte> bytes);
+  // tree_hash() of a chunk that was stored in this life of the blob. True once all chunks are here
+  // and noted: then check() is due. No effect if that life is over. If it cannot be stored, neither
+  // is the chunk.
+  bool note(const BlobId& id, std::uint64_t life, std::uint64_t chunk, const Sha256Hash& hash);
+  bool all_noted(const BlobId& id) const;  // of a partial blob
+  // Both, for chunks from number `first` on; `bytes` are whole chunks. Whoever cannot wait for
+  // hashing has a Verifier.
   bool write(const BlobId& id, std::uint64_t first, std::span<const std::byte> bytes);
-  // Completes a blob of which all chunks are here. If the hash is wrong, deletes it and throws
-  // Errc::hash_mismatch. Reads the whole blob: the Verifier does it in another thread.
+  // Completes a blob of which all chunks are here and noted. If the hash is wrong, deletes it and
+  // throws Errc::hash_mismatch. Syncs the file: the Verifier does it in another thread.
   void check(const BlobId& id);
 
   // Up to `size` bytes from `offset` of a complete blob, or one that can be sent.
@@ -92,17 +98,15 @@ class Spool {
   // For another blob, beside the full sizes of all that are or have begun.
   std::uint64_t free_bytes() const;
 
-  // What is here of a partial blob, for whoever hashes it.
+  // The files of a partial blob, for whoever checks it.
   struct Partial {
-    std::filesystem::path path;
-    std::uint64_t life = 0;          // another one when the blob was removed and begun anew
-    std::uint64_t prefix_bytes = 0;  // here without a gap
+    std::filesystem::path path, map;
+    std::uint64_t life = 0;  // another one when the blob was removed and begun anew
   };
   std::optional<Partial> partial(const BlobId& id) const;
-  // check(), by somebody who has hashed this life of the file and synced it. No effect if that life
-  // is over.
-  void finish_checked(const BlobId& id, std::uint64_t life,
-                      const std::array<std::uint8_t, 32>& hash);
+  // check(), by somebody who has synced this life of the file and knows its noted_hash(). No effect
+  // if that life is over.
+  void finish_checked(const BlobId& id, std::uint64_t life, const Sha256Hash& hash);
 
  private:
   struct Entry {
@@ -110,6 +114,7 @@ class Spool {
     std::optional<PartialBlob> partial;  // nothing: the blob is complete
   };
   const Entry* find(const BlobId& id) const;
+  PartialBlob* find_partial(const BlobId& id, std::uint64_t life);
   void adopt(const std::filesystem::path& file);
   void adopt_complete(const BlobId& id);
   void adopt_partial(const BlobId& id);

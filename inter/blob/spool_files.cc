@@ -13,30 +13,30 @@
 #include <fmt/format.h>
 
 #include "inter/base/file.h"
-#include "inter/base/hash.h"
+#include "inter/base/hash_tree.h"
 #include "inter/base/limits.h"
 #include "inter/base/text.h"
 
 namespace causeway::inter {
 namespace {
 
-constexpr std::size_t kSumBytes = sizeof(std::uint64_t);
+constexpr std::size_t kHashBytes = sizeof(Sha256Hash);
 
 ChunkMap intact_chunks(const BlobId& id, const PartialBlob::Paths& paths) {
   const std::uint64_t chunks = chunk_count(id.size_bytes);
   if (!std::filesystem::exists(paths.map) || !std::filesystem::exists(paths.content) ||
-      std::filesystem::file_size(paths.map) != kSumBytes * chunks)
+      std::filesystem::file_size(paths.map) != kHashBytes * chunks)
     return {};
   ChunkMap held(chunks);
   const File map(paths.map, O_RDONLY);
   const File content(paths.content, O_RDONLY);
   std::vector<std::byte> buffer(kChunkBytesMax);
   for (std::uint64_t chunk = 0; chunk < chunks; ++chunk) {
-    std::uint64_t sum = 0;
-    map.read_at(kSumBytes * chunk, std::as_writable_bytes(std::span(&sum, 1)));
+    Sha256Hash hash{};
+    map.read_at(kHashBytes * chunk, std::as_writable_bytes(std::span(hash)));
     const auto part = std::span(buffer).first(chunk_bytes(id, chunk));
-    if (sum != 0 && content.read_at(chunk_offset(id, chunk), part) == part.size() &&
-        checksum(part) == sum)
+    if (hash != Sha256Hash{} && content.read_at(chunk_offset(id, chunk), part) == part.size() &&
+        tree_hash(part) == hash)
       held.insert(chunk);
   }
   return held;
@@ -56,11 +56,15 @@ struct PartialBlob::Files {
 };
 
 PartialBlob::PartialBlob(const BlobId& id, const Paths& paths, ChunkMap held)
-    : id_(id), paths_(paths), held_(std::move(held)), received_bytes_(bytes_of(id_, held_)) {}
+    : id_(id),
+      paths_(paths),
+      held_(std::move(held)),
+      received_bytes_(bytes_of(id_, held_)),
+      noted_(held_.count()) {}
 
 PartialBlob PartialBlob::begin(const BlobId& id, const Paths& paths) {
   const std::uint64_t chunks = chunk_count(id.size_bytes);
-  File(paths.map, O_WRONLY | O_CREAT | O_TRUNC).resize(kSumBytes * chunks);
+  File(paths.map, O_WRONLY | O_CREAT | O_TRUNC).resize(kHashBytes * chunks);
   return {id, paths, ChunkMap(chunks)};
 }
 
@@ -69,23 +73,37 @@ std::optional<PartialBlob> PartialBlob::resume(const BlobId& id, const Paths& pa
   return held.none() ? std::nullopt : std::optional(PartialBlob(id, paths, std::move(held)));
 }
 
-std::uint64_t PartialBlob::prefix_bytes() const {
-  return std::min(chunk_offset(id_, held_.run_from(0)), id_.size_bytes);
-}
-
 void PartialBlob::write(std::uint64_t chunk, std::span<const std::byte> bytes) {
-  if (!files_) files_.reset(new Files{{paths_.content, O_WRONLY}, {paths_.map, O_WRONLY}});
-  files_->content.write_at(chunk_offset(id_, chunk), bytes);
-  const std::uint64_t sum = checksum(bytes);
-  files_->map.write_at(kSumBytes * chunk, std::as_bytes(std::span(&sum, 1)));
+  files().content.write_at(chunk_offset(id_, chunk), bytes);
   held_.insert(chunk);
   received_bytes_ += bytes.size();
+}
+
+void PartialBlob::note(std::uint64_t chunk, const Sha256Hash& hash) {
+  files().map.write_at(kHashBytes * chunk, std::as_bytes(std::span(hash)));
+  ++noted_;
+}
+
+void PartialBlob::forget(std::uint64_t chunk) {
+  held_.erase(chunk);
+  received_bytes_ -= chunk_bytes(id_, chunk);
+}
+
+PartialBlob::Files& PartialBlob::files() {
+  if (!files_) files_.reset(new Files{{paths_.content, O_WRONLY}, {paths_.map, O_WRONLY}});
+  return *files_;
+}
+
+Sha256Hash noted_hash(const std::filesystem::path& map, const BlobId& id) {
+  std::vector<Sha256Hash> chunks(chunk_count(id.size_bytes));
+  read_exactly(map, File(map, O_RDONLY), 0, std::as_writable_bytes(std::span(chunks)));
+  return tree_root(std::move(chunks));
 }
 
 namespace {
 
 constexpr std::string_view kPartialSuffix = ".part";
-constexpr std::string_view kMapSuffix = ".map";
+constexpr std::string_view kMapSuffix = ".hashes";
 constexpr std::string_view kDraftPrefix = "draft-";
 
 std::string file_name(const BlobId& id) {
@@ -144,6 +162,23 @@ void read_exactly(const std::filesystem::path& path, const File& file, std::uint
     throw std::system_error(std::make_error_code(std::errc::io_error),
                             path.string() + " is shorter than it was");
   }
+}
+
+BlobId identify(std::span<const std::byte> content) {
+  return {tree_hash(content), content.size()};
+}
+
+BlobId identify(const std::filesystem::path& path) {
+  const std::uint64_t size = std::filesystem::file_size(path);
+  const File file(path, O_RDONLY);
+  return {tree_hash(size,
+                    [&](std::uint64_t offset, std::size_t bytes) {
+                      static thread_local const PageBuffer buffer(kHashPartBytes);
+                      const auto part = buffer.bytes().first(bytes);
+                      read_exactly(path, file, offset, part);
+                      return tree_hash(part);
+                    }),
+          size};
 }
 
 Sha256Hash hash_file(const std::filesystem::path& path, std::uint64_t size) {

@@ -15,9 +15,9 @@
 
 namespace causeway::inter {
 
-// A blob of which chunks are here: its bytes in a file and, beside it, a map with a checksum per
-// chunk, written after the chunk, so that whatever a crash tore is found. docs/wire-format.md has
-// the files.
+// A blob of which chunks are here: its bytes in a file and, beside it, a map with the hash of each
+// chunk, written after the chunk, so that whatever a crash tore is found, and the hash of the whole
+// is known from the map once all are there. docs/wire-format.md has the files.
 class PartialBlob {
  public:
   struct Paths {
@@ -31,9 +31,12 @@ class PartialBlob {
 
   const ChunkMap& held() const { return held_; }
   std::uint64_t received_bytes() const { return received_bytes_; }
-  std::uint64_t prefix_bytes() const;  // here without a gap
 
+  // A chunk that is not here. Its hash is due to note().
   void write(std::uint64_t chunk, std::span<const std::byte> bytes);
+  void note(std::uint64_t chunk, const Sha256Hash& hash);  // tree_hash() of one that was written
+  void forget(std::uint64_t chunk);                        // one that was written and not noted
+  bool all_noted() const { return noted_ == held_.size(); }
 
   // Its files stay open from one write to the next, until this.
   bool has_open_files() const { return files_ != nullptr; }
@@ -41,12 +44,14 @@ class PartialBlob {
 
  private:
   struct Files;
+  Files& files();
   PartialBlob(const BlobId& id, const Paths& paths, ChunkMap held);
 
   BlobId id_;
   Paths paths_;
   ChunkMap held_;
   std::uint64_t received_bytes_ = 0;
+  std::uint64_t noted_ = 0;  // chunks
   std::shared_ptr<Files> files_;
 };
 
@@ -69,7 +74,13 @@ bool is_draft(std::string_view file_name);
 void read_exactly(const std::filesystem::path& path, const File& file, std::uint64_t offset,
                   std::span<std::byte> bytes);
 
-Sha256Hash hash_file(const std::filesystem::path& path, std::uint64_t size);
+// The id of a content.
+BlobId identify(std::span<const std::byte> content);
+BlobId identify(const std::filesystem::path& file);
+// The hash of a blob whose chunks have all been noted.
+Sha256Hash noted_hash(const std::filesystem::path& map, const BlobId& id);
+
+Sha256Hash hash_file(const std::filesystem::path& path, std::uint64_t size);  // plain SHA-256
 
 // Files of blobs that were removed, kept in order to be written anew: a round's payloads are about
 // as large as the last one's, and pages and disk blocks that are there already cost less than new

@@ -4,19 +4,18 @@
 
 #include <algorithm>
 #include <ctime>
+#include <thread>
 
 #include <asio/post.hpp>
 
 #include "inter/base/error.h"
-#include "inter/base/file.h"
-#include "inter/base/hash.h"
-#include "inter/base/limits.h"
+#include "inter/base/hash_tree.h"
 
 namespace causeway::inter {
 namespace {
 
-constexpr std::uint64_t kSliceMin = 2U << 20;   // not worth a hand-over to the thread below this
-constexpr std::uint64_t kSliceMax = 64U << 20;  // stop() waits for this much
+// Beyond these the link that brought the chunk hashes it, and so waits: 16 MiB.
+constexpr std::size_t kQueuedMax = 64;
 constexpr std::chrono::seconds kRecheckInterval{10};
 
 std::chrono::nanoseconds thread_cpu_time() {
@@ -25,43 +24,44 @@ std::chrono::nanoseconds thread_cpu_time() {
   return std::chrono::seconds(now.tv_sec) + std::chrono::nanoseconds(now.tv_nsec);
 }
 
+// A CPU without instructions for SHA-256 needs more than one to follow a fast link.
+std::size_t thread_count() {
+  return std::clamp(std::thread::hardware_concurrency() / 4, 1U, 4U);
+}
+
 }  // namespace
 
-// Belongs to the thread while `running`, to the executor otherwise.
-struct Verifier::Job {
+// Its hash is asked for while `copy` is with a thread.
+struct Verifier::Chunk {
   BlobId id;
-  std::filesystem::path path;
   std::uint64_t life = 0;
-  Sha256 hash;
-  std::uint64_t hashed_bytes = 0;
-  bool running = false;
-  std::optional<Sha256Hash> result;
-  std::optional<std::system_error> failure;
+  std::uint64_t chunk = 0;
+  std::span<const std::byte> bytes;
+  Buffer copy;
+  Sha256Hash hash{};
   std::chrono::nanoseconds cpu_time{0};
 
-  void hash_to(std::uint64_t end) {
+  void make_hash() {
     const auto began = thread_cpu_time();
+    hash = tree_hash(bytes);
+    cpu_time = thread_cpu_time() - began;
+  }
+};
+
+// Whether a blob that is here is what its name says.
+struct Verifier::Checked {
+  BlobId id;
+  std::uint64_t life = 0;
+  Sha256Hash hash{};
+  std::optional<std::system_error> failure;
+
+  void make(const Spool::Partial& file) {
     try {
-      File file(path, O_RDWR);
-      const PageBuffer buffer(kHashReadBytes);
-      while (hashed_bytes < end) {
-        const auto part =
-            buffer.bytes().first(std::min<std::uint64_t>(end - hashed_bytes, kHashReadBytes));
-        if (file.read_at(hashed_bytes, part) != part.size()) {
-          throw std::system_error(std::make_error_code(std::errc::io_error),
-                                  path.string() + " is shorter than it was");
-        }
-        hash.update(part);
-        hashed_bytes += part.size();
-      }
-      if (end == id.size_bytes) {
-        file.sync();
-        result = hash.finish();
-      }
+      File(file.path, O_WRONLY).sync();
+      hash = noted_hash(file.map, id);
     } catch (const std::system_error& error) {
       failure = error;
     }
-    cpu_time = thread_cpu_time() - began;
   }
 };
 
@@ -73,7 +73,7 @@ Verifier::Verifier(asio::any_io_executor executor, Spool& spool, Verdict verdict
       lost_(std::move(lost)),
       alive_(std::make_shared<Verifier*>(this)),
       hashing_(std::move(hashing)) {
-  if (!hashing_) hashing_ = thread_.emplace(1).executor();
+  if (!hashing_) hashing_ = threads_.emplace(thread_count()).executor();
 }
 
 Verifier::~Verifier() {
@@ -82,63 +82,81 @@ Verifier::~Verifier() {
 
 void Verifier::stop() {
   alive_.reset();
-  if (thread_) thread_->join();
+  if (threads_) threads_->join();
 }
 
-void Verifier::advance(const BlobId& id) {
-  const auto file = spool_.partial(id);
-  if (!file || !alive_) return;
-  std::shared_ptr<Job>& job = jobs_[id];
-  if (!job || job->life != file->life) {
-    job = std::make_shared<Job>();
-    job->id = id;
-    job->path = file->path;
-    job->life = file->life;
+Verifier::Buffer Verifier::buffer() {
+  if (buffers_.empty()) return std::make_unique<PageBuffer>(kChunkBytesMax);
+  Buffer last = std::move(buffers_.back());
+  buffers_.pop_back();
+  return last;
+}
+
+void Verifier::add(const BlobId& id, std::uint64_t chunk, std::span<const std::byte> bytes) {
+  if (!alive_) return;
+  auto work = std::make_shared<Chunk>(Chunk{id, spool_.life(id), chunk, bytes, {}, {}, {}});
+  if (under_way_ == kQueuedMax) {
+    work->make_hash();
+    on_hashed(*work);
+    return;
   }
-  if (job->running) return;
-  const std::uint64_t ready_bytes = file->prefix_bytes - job->hashed_bytes;
-  const bool last = file->prefix_bytes == id.size_bytes && spool_.held(id).all();
-  if (last || ready_bytes >= kSliceMin)
-    start_slice(job, job->hashed_bytes + std::min(ready_bytes, kSliceMax));
-}
-
-void Verifier::start_slice(const std::shared_ptr<Job>& job, std::uint64_t end) {
-  job->running = true;
+  work->copy = buffer();
+  work->bytes = work->copy->bytes().first(bytes.size());
+  std::ranges::copy(bytes, work->copy->bytes().begin());
+  ++under_way_;
   const std::weak_ptr<Verifier*> self = alive_;
-  asio::post(hashing_, [job, end, self, executor = executor_] {
-    job->hash_to(end);
-    asio::post(executor, [job, self] {
-      if (const auto alive = self.lock()) (*alive)->on_slice(job);
+  asio::post(hashing_, [work, self, executor = executor_] {
+    work->make_hash();
+    asio::post(executor, [work, self] {
+      const auto alive = self.lock();
+      if (!alive) return;
+      Verifier& verifier = **alive;
+      --verifier.under_way_;
+      verifier.buffers_.push_back(std::move(work->copy));
+      verifier.on_hashed(*work);
     });
   });
 }
 
-void Verifier::on_slice(const std::shared_ptr<Job>& job) {
-  job->running = false;
-  cpu_time_ += job->cpu_time;
-  const auto file = spool_.partial(job->id);
-  if (!file || file->life != job->life) {
-    std::erase_if(jobs_, [&](const auto& entry) { return entry.second == job; });
-    advance(job->id);  // if it was begun anew meanwhile
-  } else if (job->result || job->failure) {
-    conclude(job);
-  } else {
-    advance(job->id);
+void Verifier::on_hashed(const Chunk& chunk) {
+  cpu_time_ += chunk.cpu_time;
+  hashed_bytes_ += chunk.bytes.size();
+  try {
+    if (spool_.note(chunk.id, chunk.life, chunk.chunk, chunk.hash)) finish(chunk.id);
+  } catch (const std::system_error& error) {
+    verdict_(chunk.id, error);
   }
 }
 
-void Verifier::conclude(const std::shared_ptr<Job>& job) {
-  jobs_.erase(job->id);
-  std::optional<std::system_error> failure = job->failure;
+void Verifier::finish(const BlobId& id) {
+  const auto file = spool_.partial(id);
+  if (!file || !alive_ || !spool_.all_noted(id)) return;
+  const auto [known, added] = finishing_.try_emplace(id, file->life);
+  if (!added && known->second == file->life) return;
+  known->second = file->life;
+  const std::weak_ptr<Verifier*> self = alive_;
+  asio::post(hashing_, [id, file, self, executor = executor_] {
+    Checked checked{id, file->life, {}, {}};
+    checked.make(*file);
+    asio::post(executor, [checked, self] {
+      if (const auto alive = self.lock()) (*alive)->on_checked(checked);
+    });
+  });
+}
+
+void Verifier::on_checked(const Checked& checked) {
+  std::erase_if(finishing_, [&](const auto& entry) {
+    return entry.first == checked.id && entry.second == checked.life;
+  });
+  const auto file = spool_.partial(checked.id);
+  if (!file || file->life != checked.life) return;  // it was removed, and perhaps begun anew
+  std::optional<std::system_error> failure = checked.failure;
   try {
-    if (!failure) {
-      hashed_bytes_ += job->id.size_bytes;
-      spool_.finish_checked(job->id, job->life, *job->result);
-    }
+    if (!failure) spool_.finish_checked(checked.id, checked.life, checked.hash);
   } catch (const std::system_error& error) {
     failure = error;
   }
-  verdict_(job->id, failure);
+  verdict_(checked.id, failure);
 }
 
 void Verifier::recheck(const BlobId& id) {

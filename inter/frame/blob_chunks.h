@@ -12,7 +12,7 @@
 
 namespace causeway::inter {
 
-// SHA-256 of the content, and its length.
+// The hash tree's root over the content (inter/base/hash_tree.h), and its length.
 struct BlobId {
   std::array<std::uint8_t, 32> hash{};
   std::uint64_t size_bytes = 0;

@@ -102,9 +102,9 @@ void FrameParser::read_header() {
     throw LinkError(Errc::bad_frame, "invalid frame: wrong magic");
   const auto version = reader.number<std::uint8_t>();
   if (version != kFrameVersion) {
-    throw LinkError(Errc::bad_frame,
-                    fmt::format("invalid frame: version {}, this build speaks version {}", version,
-                                kFrameVersion));
+    throw LinkError(Errc::bad_frame, fmt::format("invalid frame: version {}, this build speaks "
+                                                 "version {}: run the same program everywhere",
+                                                 version, kFrameVersion));
   }
   const auto type = static_cast<FrameType>(reader.number<std::uint8_t>());
   if (type < FrameType::hello || type > FrameType::relayed) {

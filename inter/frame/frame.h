@@ -37,7 +37,7 @@ enum class FrameType : std::uint8_t {
 std::string_view to_string(FrameType type);
 
 constexpr std::uint16_t kFrameMagic = 0x5743;  // "CW"
-constexpr std::uint8_t kFrameVersion = 3;
+constexpr std::uint8_t kFrameVersion = 4;
 constexpr std::size_t kFrameHeaderBytes = 12;
 
 constexpr std::size_t kRegionNameBytesMax = 63;

@@ -186,7 +186,7 @@ class Mesh : public Channel {
 
   std::map<std::string, LinkStats> stats() const;
 
-  // What hashing arrivals has cost, in its own thread.
+  // What hashing arrivals has cost, in its own threads.
   struct Hashing {
     std::uint64_t bytes = 0;
     std::chrono::nanoseconds cpu_time{0};

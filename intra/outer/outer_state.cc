@@ -165,7 +165,7 @@ std::string fingerprint(const diloco::Layout& layout) {
 
 OwnPayload::OwnPayload(diloco::SealedBytes bytes)
     : sealed_(std::move(bytes)), hash_(std::async(std::launch::async, [sealed = sealed_] {
-        return diloco::sha256(sealed.bytes());
+        return diloco::payload_hash(sealed.bytes());
       })) {}
 
 }  // namespace causeway::intra

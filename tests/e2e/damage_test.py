@@ -178,7 +178,7 @@ class Damage(RunByHand):
             wait_until(lambda: not path.exists(), f"the worker to remove {place}")
             return re.sub(r"\.[0-9a-f]+\.tmp$", ".tmp", place), "removed unread"
         # What is still written, or torn by a crash: it is a blob only once it has the blob's hash.
-        if path.suffix in (".map", ".part") or path.name.startswith("draft-"):
+        if path.suffix in (".hashes", ".part") or path.name.startswith("draft-"):
             return "spool/, not complete", "checked by its hash"
         # Likely a payload that flipped after the coordinator had checked it and before the worker read it.
         if place.startswith("spool/") and opened and "is not the one that the other regions agreed on" in said:

@@ -10,6 +10,7 @@ import sys
 import unittest
 
 from harness import CAUSEWAY, DENSE, REGIONS, EndToEnd, namespaces_allowed, processes, read_json, wait_until
+from hash_tree import merkle_root
 from run_by_hand import RunByHand
 
 
@@ -168,15 +169,6 @@ class Diverged(EndToEnd):
         hashed = hashlib.sha256(data[:8] + text.encode()).hexdigest()
         data[8:begin] = text.replace("0" * 64, hashed, 1).encode()
         path.write_bytes(data)
-
-
-def merkle_root(data):
-    """As diloco/maths/digest.h has it."""
-    level = [hashlib.sha256(b"\0" + data[i:i + 4 * 4096]).digest() for i in range(0, len(data), 4 * 4096)]
-    while len(level) > 1:
-        pairs = [hashlib.sha256(b"\1" + level[i] + level[i + 1]).digest() for i in range(0, len(level) - 1, 2)]
-        level = pairs + level[2 * len(pairs):]
-    return level[0]
 
 
 class PacketEngine(EndToEnd):

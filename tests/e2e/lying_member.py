@@ -10,7 +10,7 @@ import threading
 import time
 
 HEADER = struct.Struct("<HBBI I")
-MAGIC, VERSION, HELLO, ACCEPT, MESSAGE = 0x5743, 3, 1, 2, 4
+MAGIC, VERSION, HELLO, ACCEPT, MESSAGE = 0x5743, 4, 1, 2, 4
 CONTROL = 1
 FAR = (2 ** 62, 2 ** 62 - 1, 2 ** 64 - 1, 2 ** 64 - 2, 1 << 20, 1, 0)
 

@@ -15,7 +15,7 @@
 #include <spdlog/spdlog.h>
 #include <asio/io_context.hpp>
 
-#include "inter/base/hash.h"
+#include "inter/base/hash_tree.h"
 #include "inter/blob/blob_receiver.h"
 #include "inter/blob/blob_sender.h"
 
@@ -120,9 +120,7 @@ class Transfers {
   void check() {
     settle();
     for (const BlobId& id : spool_->complete()) {
-      Sha256 hash;
-      hash.update(spool_->read(id, 0, id.size_bytes));
-      if (hash.finish() != id.hash) std::abort();
+      if (tree_hash(spool_->read(id, 0, id.size_bytes)) != id.hash) std::abort();
     }
   }
   // After which nothing is wrong any more.

@@ -18,7 +18,7 @@
 #include "inter/base/file.h"
 #include "inter/base/hash.h"
 #include "inter/base/text.h"
-#include "inter/blob/spool_files.h"
+#include "inter/blob/spool.h"
 
 namespace causeway::run {
 namespace {
@@ -52,12 +52,15 @@ class Sources {
   void add_if_there(const std::string& name, const fs::path& path) {
     if (auto content = diloco::read_file(path)) add(name, std::move(*content));
   }
-  // Too large to be held in memory; what its name says is checked by whoever reads it.
+  // Too large to be held in memory.
   void add(const std::string& name, const fs::path& path, const inter::BlobId& blob) {
-    sources_.push_back(
-        {.file = {.name = name, .size = blob.size_bytes, .sha256 = inter::hex(blob.hash)},
-         .path = path,
-         .content = {}});
+    if (inter::damage_of(path, blob))
+      diloco::throw_damaged(
+          path, "its content is not what its name says; export another region's directory");
+    const std::string hash = inter::hex(inter::hash_file(path, blob.size_bytes));
+    sources_.push_back({.file = {.name = name, .size = blob.size_bytes, .sha256 = hash},
+                        .path = path,
+                        .content = {}});
   }
   const std::vector<Source>& all() const { return sources_; }
 
@@ -103,8 +106,7 @@ void copy(const Source& source, TarWriter& tar) {
     tar.write(part);
   }
   if (inter::hex(hash.finish()) != source.file.sha256)
-    diloco::throw_damaged(
-        source.path, "its content is not what its name says; export another region's directory");
+    diloco::throw_damaged(source.path, "it changed while it was copied");
 }
 
 // Commands may hold passwords, and are for the host that they were written for. Nor are comments

@@ -214,7 +214,8 @@ class KeptFiles {
       const std::string name = entry.path().stem();
       if (!name.starts_with("contribution-")) continue;
       const std::string bytes = diloco::read_file(entry.path()).value_or("");
-      const std::string hash = diloco::to_hex(diloco::sha256(std::as_bytes(std::span(bytes))));
+      const std::string hash =
+          diloco::to_hex(diloco::payload_hash(std::as_bytes(std::span(bytes))));
       if (!hash.starts_with(name.substr(name.find('-') + 1)))
         findings_.differ(region.name() + ": " + entry.path().string() +
                          " is damaged: it is not what its name says");
@@ -241,9 +242,7 @@ class KeptFiles {
         const KeptPayloads::Copies copies = kept.copies(participant.payload);
         for (const fs::path& file : copies.damaged)
           if (told.insert(file).second)
-            findings_.differ(which + ": " + file.string() +
-                             " is damaged: its content is not what its name, which is its "
-                             "SHA-256, says" +
+            findings_.differ(which + ": " + describe_damage(file, participant.payload) +
                              (copies.good > 0 ? "; another copy is good" : ""));
         listed_.insert(participant.payload);
         ++listed;
@@ -263,12 +262,9 @@ class KeptFiles {
     for (const auto& entry : fs::directory_iterator(place)) {
       const auto blob = inter::named_blob(entry.path().filename().string());
       if (!blob || listed_.contains(*blob)) continue;
-      const bool whole = entry.file_size() == blob->size_bytes &&
-                         inter::hash_file(entry.path(), blob->size_bytes) == blob->hash;
-      if (!whole)
-        findings_.differ(
-            entry.path().string() +
-            " is damaged: its content is not what its name, which is its SHA-256, says");
+      const bool whole =
+          entry.file_size() == blob->size_bytes && inter::identify(entry.path()) == *blob;
+      if (!whole) findings_.differ(describe_damage(entry.path(), *blob));
     }
   }
 

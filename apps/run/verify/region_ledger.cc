@@ -16,7 +16,7 @@
 #include "diloco/ledger/ledger.h"
 #include "diloco/log/withdraw.h"
 #include "diloco/maths/digest.h"
-#include "inter/blob/spool_files.h"
+#include "inter/blob/spool.h"
 #include "inter/tls/pki.h"
 #include "inter/tls/signature.h"
 
@@ -291,11 +291,16 @@ std::optional<diloco::MappedBytes> map_if_it_is(const fs::path& file,
   const int descriptor = ::open(file.c_str(), O_RDONLY | O_CLOEXEC);
   if (descriptor < 0) diloco::throw_errno("open", file);
   diloco::MappedBytes bytes(descriptor, payload.size_bytes);
-  if (diloco::sha256(bytes.bytes()) != payload.hash) return std::nullopt;
+  if (inter::identify(bytes.bytes()) != payload) return std::nullopt;
   return bytes;
 }
 
 }  // namespace
+
+std::string describe_damage(const fs::path& file, const inter::BlobId& blob) {
+  return file.string() + " is damaged: it " +
+         inter::damage_of(file, blob).value_or("was read differently before");
+}
 
 std::vector<fs::path> KeptPayloads::files(const inter::BlobId& payload) const {
   std::vector<fs::path> found;
@@ -324,14 +329,12 @@ std::optional<diloco::MappedBytes> KeptPayloads::open(const inter::BlobId& paylo
   const std::vector<fs::path> candidates = files(payload);
   for (const fs::path& file : candidates) {
     if (auto bytes = map_if_it_is(file, payload)) return bytes;
-    spdlog::warn("{} is damaged: its content is not what its name, which is its SHA-256, says",
-                 file.string());
+    spdlog::warn("{}", describe_damage(file, payload));
   }
   if (candidates.empty()) return std::nullopt;
   throw std::system_error(make_error_code(diloco::Errc::lineage),
-                          candidates.front().string() +
-                              " is damaged: its content is not what its name, which is its "
-                              "SHA-256, says; take the file from another region's directory");
+                          describe_damage(candidates.front(), payload) +
+                              "; take the file from another region's directory");
 }
 
 }  // namespace causeway::run

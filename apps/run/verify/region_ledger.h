@@ -81,8 +81,10 @@ States agreed_states(const Records& records);
 SignedStates signed_states(const RegionLedger& ledger, const Records& records,
                            const std::filesystem::path& certificates);
 
-// The payloads that regions of a run still have, in spool/ and archive/ of their directories.
+// A file that is not the blob of its name, as a sentence.
+std::string describe_damage(const std::filesystem::path& file, const inter::BlobId& blob);
 
+// The payloads that regions of a run still have, in spool/ and archive/ of their directories.
 class KeptPayloads {
  public:
   explicit KeptPayloads(std::vector<std::filesystem::path> region_directories)

@@ -87,7 +87,7 @@ void ClusterLinks::tear(const std::string& region) {
   std::vector<std::filesystem::path> files;
   for (const auto& file : std::filesystem::directory_iterator(sites_[region].directory.path())) {
     const auto kind = file.path().extension();
-    if (kind == ".part" || kind == ".map") files.push_back(file.path());
+    if (kind == ".part" || kind == ".hashes") files.push_back(file.path());
   }
   if (files.empty()) return;
   std::ranges::sort(files);

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "diloco/maths/digest.h"
-#include "diloco/maths/sha256_lanes.h"
+#include "inter/base/sha256_lanes.h"
 
 namespace causeway::diloco {
 namespace {
@@ -27,21 +27,22 @@ TEST(Sha256Leaf, IsTheLeafOfTheMerkleTree) {
 
 // Two readings of the same standard: the portable one above, and the CPU's instructions.
 TEST(Sha256Lanes, HashSeveralLeavesAsOneIsHashedAlone) {
-  if (!has_sha256_lanes()) GTEST_SKIP() << "this CPU has no instructions for SHA-256";
+  if (!inter::has_sha256_lanes()) GTEST_SKIP() << "this CPU has no instructions for SHA-256";
   std::mt19937 chance(2);
-  std::vector<float> values(kSha256Lanes * kLeafElements);
+  constexpr std::size_t kLanes = inter::kSha256Lanes;
+  std::vector<float> values(kLanes * kLeafElements);
   for (float& value : values) value = std::bit_cast<float>(static_cast<std::uint32_t>(chance()));
-  const float* leaves[kSha256Lanes];
-  Digest found[kSha256Lanes];
-  Digest* digests[kSha256Lanes];
-  for (std::size_t lane = 0; lane < kSha256Lanes; ++lane) {
-    leaves[lane] = values.data() + lane * kLeafElements;
+  const std::byte* leaves[kLanes];
+  Digest found[kLanes];
+  Digest* digests[kLanes];
+  for (std::size_t lane = 0; lane < kLanes; ++lane) {
+    leaves[lane] = reinterpret_cast<const std::byte*>(values.data() + lane * kLeafElements);
     digests[lane] = &found[lane];
   }
-  hash_leaves(leaves, digests);
-  for (std::size_t lane = 0; lane < kSha256Lanes; ++lane) {
+  inter::hash_leaves(leaves, digests);
+  for (std::size_t lane = 0; lane < kLanes; ++lane) {
     Digest expected{};
-    hash_leaf(leaves[lane], expected);
+    hash_leaf(values.data() + lane * kLeafElements, expected);
     EXPECT_EQ(found[lane], expected) << "lane " << lane;
   }
 }

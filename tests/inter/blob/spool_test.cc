@@ -5,6 +5,7 @@
 #include <fstream>
 
 #include "inter/base/error.h"
+#include "inter/base/hash_tree.h"
 #include "tests/support/temporary_directory.h"
 
 namespace causeway::inter {
@@ -61,13 +62,13 @@ TEST_F(SpoolTest, ReturnsWhatWasPut) {
   EXPECT_EQ(spool.complete(), std::vector<BlobId>{id});
 }
 
-TEST_F(SpoolTest, KnowsSha256) {
+TEST_F(SpoolTest, NamesABlobByItsTree) {
   Spool spool(directory_.path(), 1U << 20);
   const std::string text = "abc";
   const BlobId id = spool.put(std::as_bytes(std::span(text)));
-  EXPECT_EQ(id.hash[0], 0xba);
-  EXPECT_EQ(id.hash[31], 0xad);
-  EXPECT_EQ(to_string(id), "ba7816bf (3 bytes)");
+  EXPECT_EQ(id.hash[0], 0x60);
+  EXPECT_EQ(id.hash[31], 0xd1);
+  EXPECT_EQ(to_string(id), "609f6e36 (3 bytes)");
 }
 
 TEST_F(SpoolTest, PutTwiceStoresOnce) {
@@ -92,11 +93,8 @@ TEST_F(SpoolTest, ChunksCompleteABlobInAnyOrder) {
   EXPECT_FALSE(spool.write(id, 2, chunk_of(bytes, 2)));
   EXPECT_EQ(spool.received_bytes(id), kTail);
   EXPECT_FALSE(spool.write(id, 2, chunk_of(bytes, 2))) << "once is enough";
-  EXPECT_EQ(spool.partial(id)->prefix_bytes, 0U);
   EXPECT_FALSE(spool.write(id, 0, chunk_of(bytes, 0)));
-  EXPECT_EQ(spool.partial(id)->prefix_bytes, kSmallChunkBytes);
   EXPECT_TRUE(spool.write(id, 1, chunk_of(bytes, 1)));
-  EXPECT_EQ(spool.partial(id)->prefix_bytes, kThree);
   EXPECT_EQ(spool.received_bytes(id), kThree);
   EXPECT_FALSE(spool.has(id)) << "not checked yet";
   spool.check(id);
@@ -183,8 +181,7 @@ TEST_F(SpoolTest, RestartForgetsAPartialBlobWithoutItsMap) {
   {
     Spool spool(directory_.path(), 1U << 30);
     spool.write(id, 0, chunk_of(bytes, 0));
-    auto map = spool.partial(id)->path;
-    std::filesystem::remove(map.replace_extension(".map"));
+    std::filesystem::remove(spool.partial(id)->map);
   }
   Spool spool(directory_.path(), 1U << 30);
   EXPECT_EQ(spool.received_bytes(id), 0U);
@@ -217,6 +214,55 @@ TEST_F(SpoolTest, RestartDeletesDamagedBlobs) {
   Spool spool(directory_.path(), 1U << 20);
   EXPECT_FALSE(spool.has(id));
   EXPECT_FALSE(std::filesystem::exists(path));
+}
+
+// A run that an earlier version began: what it holds must be there for that version.
+TEST_F(SpoolTest, KeepsBlobsThatAnEarlierVersionNamedAndSaysSo) {
+  const Bytes bytes = make_bytes(1000);
+  Sha256 plain;
+  plain.update(bytes);
+  const auto path = blob_path(directory_.path(), {plain.finish(), bytes.size()});
+  write_file(path, bytes);
+  try {
+    const Spool spool(directory_.path(), 1U << 20);
+    FAIL() << "it was opened";
+  } catch (const std::runtime_error& error) {
+    EXPECT_NE(std::string(error.what()).find("go on with the version that began the run"),
+              std::string::npos)
+        << error.what();
+  }
+  EXPECT_TRUE(std::filesystem::exists(path));
+}
+
+// A process that was killed between storing a chunk and noting its hash.
+TEST_F(SpoolTest, RestartDropsChunksThatWereNotNoted) {
+  const Bytes bytes = make_bytes(kThree);
+  const BlobId id = id_of(bytes);
+  {
+    Spool spool(directory_.path(), 1U << 30);
+    EXPECT_TRUE(spool.store(id, 0, chunk_of(bytes, 0)));
+    EXPECT_TRUE(spool.store(id, 1, chunk_of(bytes, 1)));
+    EXPECT_FALSE(spool.store(id, 1, chunk_of(bytes, 0))) << "it is here";
+    EXPECT_FALSE(spool.note(id, spool.life(id), 1, tree_hash(chunk_of(bytes, 1))));
+  }
+  Spool spool(directory_.path(), 1U << 30);
+  EXPECT_FALSE(spool.held(id).has(0));
+  EXPECT_TRUE(spool.held(id).has(1));
+}
+
+TEST_F(SpoolTest, IsNotCompleteBeforeTheLastHashIsNoted) {
+  Spool spool(directory_.path(), 1U << 30);
+  const Bytes bytes = make_bytes(kThree);
+  const BlobId id = id_of(bytes);
+  for (const std::uint64_t chunk : {2, 0, 1}) spool.store(id, chunk, chunk_of(bytes, chunk));
+  const std::uint64_t life = spool.life(id);
+  EXPECT_FALSE(spool.note(id, life, 1, tree_hash(chunk_of(bytes, 1))));
+  EXPECT_FALSE(spool.note(id, life, 2, tree_hash(chunk_of(bytes, 2))));
+  EXPECT_FALSE(spool.note(id, life + 1, 0, tree_hash(chunk_of(bytes, 0)))) << "of another life";
+  EXPECT_FALSE(spool.all_noted(id));
+  EXPECT_TRUE(spool.note(id, life, 0, tree_hash(chunk_of(bytes, 0))));
+  spool.check(id);
+  EXPECT_EQ(spool.read(id, 0, kThree), bytes);
 }
 
 TEST_F(SpoolTest, IgnoresUnrelatedFiles) {

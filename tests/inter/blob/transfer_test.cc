@@ -94,6 +94,32 @@ TEST_F(Transfer, FetchBringsWhatTheSpoolLacks) {
   EXPECT_EQ(to_.spool.read(id_, 0, kSize), bytes_);
 }
 
+// While nobody hashes: chunks that find no room in the queue are hashed at once.
+TEST_F(Transfer, ArrivesFasterThanItIsHashed) {
+  const Bytes large = make_bytes(100 * kSmallChunkBytes, 2);
+  const BlobId id = from_.spool.put(large);
+  link_->sender.push(id);
+  while (link_->step()) {
+  }
+  EXPECT_EQ(to_.spool.received_bytes(id), large.size());
+  EXPECT_EQ(intake_->verifier().hashed_bytes(), 36 * kSmallChunkBytes) << "64 of 100 wait";
+  EXPECT_THAT(completed_, IsEmpty());
+  run(*link_);
+  EXPECT_EQ(completed_.size(), 1U);
+  EXPECT_EQ(to_.spool.read(id, 0, large.size()), large);
+}
+
+// Whatever a second source says of a chunk that is here is neither stored nor hashed.
+TEST_F(Transfer, WrongBytesForAChunkThatIsHereAreOfNoConsequence) {
+  link_->sender.push(id_);
+  ASSERT_TRUE(link_->step());
+  Bytes wrong = encode_chunk(id_, 0);
+  link_->receiver.on_chunk(decode_chunk(body_of(wrong)));
+  run(*link_);
+  EXPECT_EQ(completed_.size(), 1U);
+  EXPECT_EQ(to_.spool.read(id_, 0, kSize), bytes_);
+}
+
 TEST_F(Transfer, FetchOfAnAbsentBlobIsAnsweredAndHarmless) {
   link_->receiver.want(BlobId{{}, 10});
   run(*link_);

@@ -53,7 +53,7 @@ BlobId some_id(std::uint64_t size) {
 
 TEST(FrameParser, HeaderBytesAreAsDocumented) {
   const Bytes frame = encode_number(FrameType::ping, 0x0102030405060708);
-  const std::vector<int> expected{'C', 'W', 3, 5, 0, 0, 0, 0, 8, 0, 0, 0, 8, 7, 6, 5, 4, 3, 2, 1};
+  const std::vector<int> expected{'C', 'W', 4, 5, 0, 0, 0, 0, 8, 0, 0, 0, 8, 7, 6, 5, 4, 3, 2, 1};
   ASSERT_EQ(frame.size(), expected.size());
   for (std::size_t i = 0; i < frame.size(); ++i) {
     EXPECT_EQ(std::to_integer<int>(frame[i]), expected[i]) << "byte " << i;

@@ -1,4 +1,4 @@
-#include "diloco/maths/sha256_lanes.h"
+#include "inter/base/sha256_lanes.h"
 
 #include <cassert>
 
@@ -10,16 +10,15 @@
 #include <cstdint>
 #include <cstring>
 
-#include "diloco/maths/sha256_leaf.h"
+#include "inter/base/sha256_state.h"
 
 // In functions, not for the whole file: a CPU without them must run the rest of it.
 #define CAUSEWAY_SHA_NI __attribute__((target("sha,sse4.1,ssse3")))
 
-namespace causeway::diloco {
+namespace causeway::inter {
 namespace {
 
 constexpr std::size_t kBlockBytes = 64;
-constexpr std::size_t kLeafBytes = kLeafElements * sizeof(float);
 
 // The eight words of a state (FIPS 180-4: a to h) in the order in which the instructions want them.
 struct Lane {
@@ -73,16 +72,16 @@ CAUSEWAY_SHA_NI void add_blocks(Lane (&lanes)[kSha256Lanes],
   }
 }
 
-CAUSEWAY_SHA_NI Digest digest_of(const Lane& lane) {
+CAUSEWAY_SHA_NI Sha256Hash hash_of(const Lane& lane) {
   std::uint32_t abef[4], cdgh[4];  // the last first
   _mm_storeu_si128(reinterpret_cast<__m128i*>(abef), lane.abef);
   _mm_storeu_si128(reinterpret_cast<__m128i*>(cdgh), lane.cdgh);
   const std::uint32_t words[8] = {abef[3], abef[2], cdgh[3], cdgh[2],
                                   abef[1], abef[0], cdgh[1], cdgh[0]};
-  Digest digest;
-  for (unsigned i = 0; i < digest.size(); ++i)
-    digest[i] = static_cast<std::uint8_t>(words[i / 4] >> (24 - 8 * (i % 4)));
-  return digest;
+  Sha256Hash hash;
+  for (unsigned i = 0; i < hash.size(); ++i)
+    hash[i] = static_cast<std::uint8_t>(words[i / 4] >> (24 - 8 * (i % 4)));
+  return hash;
 }
 
 }  // namespace
@@ -97,52 +96,50 @@ bool has_sha256_lanes() {
   return has;
 }
 
-// The tag stands before the values, so that every block but the first begins a byte earlier than
+// The tag stands before the bytes, so that every block but the first begins a byte earlier than
 // sixteen of them do, and the last byte is in a block of its own.
-CAUSEWAY_SHA_NI void hash_leaves(const float* const (&leaves)[kSha256Lanes],
-                                 Digest* const (&digests)[kSha256Lanes]) {
-  const std::byte* values[kSha256Lanes];
+CAUSEWAY_SHA_NI void hash_leaves(const std::byte* const (&leaves)[kSha256Lanes],
+                                 Sha256Hash* const (&hashes)[kSha256Lanes]) {
   const std::byte* blocks[kSha256Lanes];
   std::byte own[kSha256Lanes][kBlockBytes] = {};
   Lane lanes[kSha256Lanes];
   for (std::size_t i = 0; i < kSha256Lanes; ++i) {
     lanes[i] = initial_lane();
-    values[i] = reinterpret_cast<const std::byte*>(leaves[i]);
     blocks[i] = own[i];
-    std::memcpy(own[i] + 1, values[i], kBlockBytes - 1);
+    std::memcpy(own[i] + 1, leaves[i], kBlockBytes - 1);
   }
   add_blocks(lanes, blocks);
   for (std::size_t at = kBlockBytes; at < kLeafBytes; at += kBlockBytes) {
-    for (std::size_t i = 0; i < kSha256Lanes; ++i) blocks[i] = values[i] + at - 1;
+    for (std::size_t i = 0; i < kSha256Lanes; ++i) blocks[i] = leaves[i] + at - 1;
     add_blocks(lanes, blocks);
   }
   constexpr std::uint32_t kBits = 8 * (1 + kLeafBytes);
   for (std::size_t i = 0; i < kSha256Lanes; ++i) {
     std::memset(own[i], 0, kBlockBytes);
-    own[i][0] = values[i][kLeafBytes - 1];
+    own[i][0] = leaves[i][kLeafBytes - 1];
     own[i][1] = std::byte{0x80};
     for (unsigned byte = 0; byte < 4; ++byte)
       own[i][kBlockBytes - 1 - byte] = std::byte{static_cast<std::uint8_t>(kBits >> 8 * byte)};
     blocks[i] = own[i];
   }
   add_blocks(lanes, blocks);
-  for (std::size_t i = 0; i < kSha256Lanes; ++i) *digests[i] = digest_of(lanes[i]);
+  for (std::size_t i = 0; i < kSha256Lanes; ++i) *hashes[i] = hash_of(lanes[i]);
 }
 
-}  // namespace causeway::diloco
+}  // namespace causeway::inter
 
 #else
 
-namespace causeway::diloco {
+namespace causeway::inter {
 
 bool has_sha256_lanes() {
   return false;
 }
 
-void hash_leaves(const float* const (&)[kSha256Lanes], Digest* const (&)[kSha256Lanes]) {
+void hash_leaves(const std::byte* const (&)[kSha256Lanes], Sha256Hash* const (&)[kSha256Lanes]) {
   assert(false);
 }
 
-}  // namespace causeway::diloco
+}  // namespace causeway::inter
 
 #endif

@@ -1,0 +1,108 @@
+#include "inter/base/hash_tree.h"
+
+#include <algorithm>
+#include <bit>
+#include <future>
+#include <initializer_list>
+#include <thread>
+
+#include "inter/base/sha256_lanes.h"
+
+namespace causeway::inter {
+namespace {
+
+// Part of the format: do not renumber. Two tags, so that no leaf can be passed off as an inner node
+// (RFC 6962, section 2.1).
+constexpr std::byte kLeafTag{0x00};
+constexpr std::byte kInnerTag{0x01};
+
+static_assert(std::has_single_bit(kLeafBytes) && kHashPartBytes % kLeafBytes == 0 &&
+                  std::has_single_bit(kHashPartBytes),
+              "a part is a subtree");
+
+Sha256Hash hash_of(Sha256& hash, std::initializer_list<std::span<const std::byte>> parts) {
+  for (const std::span<const std::byte> part : parts) hash.update(part);
+  return hash.finish();
+}
+
+}  // namespace
+
+Sha256Hash LeafHasher::hash_alone(std::span<const std::byte> leaf) {
+  return hash_of(hash_, {{&kLeafTag, 1}, leaf});
+}
+
+void LeafHasher::add(std::span<const std::byte> leaf, Sha256Hash& hash) {
+  if (leaf.size() < kLeafBytes || !has_sha256_lanes()) {
+    hash = hash_alone(leaf);
+    return;
+  }
+  leaves_[waiting_] = leaf.data();
+  hashes_[waiting_] = &hash;
+  if (++waiting_ < kSha256Lanes) return;
+  hash_leaves(leaves_, hashes_);
+  waiting_ = 0;
+}
+
+void LeafHasher::finish() {
+  for (std::size_t i = 0; i < waiting_; ++i) *hashes_[i] = hash_alone({leaves_[i], kLeafBytes});
+  waiting_ = 0;
+}
+
+Sha256Hash tree_root(std::vector<Sha256Hash> nodes) {
+  Sha256 hash;
+  if (nodes.empty()) return hash.finish();
+  while (nodes.size() > 1) {
+    const std::size_t pairs = nodes.size() / 2;
+    for (std::size_t i = 0; i < pairs; ++i) {
+      nodes[i] = hash_of(hash, {{&kInnerTag, 1}, std::as_bytes(std::span(&nodes[2 * i], 2))});
+    }
+    if (nodes.size() % 2 == 1) nodes[pairs] = nodes.back();
+    nodes.resize(pairs + nodes.size() % 2);
+  }
+  return nodes.front();
+}
+
+namespace {
+
+Sha256Hash hash_of_part(std::span<const std::byte> bytes) {
+  std::vector<Sha256Hash> leaves((bytes.size() + kLeafBytes - 1) / kLeafBytes);
+  LeafHasher hasher;
+  for (Sha256Hash& leaf : leaves) {
+    const auto content = bytes.first(std::min(bytes.size(), kLeafBytes));
+    hasher.add(content, leaf);
+    bytes = bytes.subspan(content.size());
+  }
+  hasher.finish();
+  return tree_root(std::move(leaves));
+}
+
+}  // namespace
+
+Sha256Hash tree_hash(std::span<const std::byte> content) {
+  return tree_hash(content.size(), [content](std::uint64_t offset, std::size_t bytes) {
+    return hash_of_part(content.subspan(offset, bytes));
+  });
+}
+
+Sha256Hash tree_hash(std::uint64_t size_bytes, const HashPart& hash_part) {
+  constexpr std::size_t kThreadsMax = 4, kThreadParts = 256;  // 64 MiB: worth a thread
+  std::vector<Sha256Hash> roots((size_bytes + kHashPartBytes - 1) / kHashPartBytes);
+  const auto hash_from = [&](std::size_t first, std::size_t end) {
+    for (std::size_t i = first; i < end; ++i) {
+      const std::uint64_t offset = std::uint64_t{kHashPartBytes} * i;
+      roots[i] = hash_part(offset, std::min<std::uint64_t>(kHashPartBytes, size_bytes - offset));
+    }
+  };
+  const std::size_t threads = std::clamp<std::size_t>(
+      roots.size() / kThreadParts, 1,
+      std::clamp<std::size_t>(std::thread::hardware_concurrency(), 1, kThreadsMax));
+  const auto begin_of = [&](std::size_t thread) { return roots.size() * thread / threads; };
+  std::vector<std::future<void>> others;
+  for (std::size_t i = 1; i < threads; ++i)
+    others.push_back(std::async(std::launch::async, hash_from, begin_of(i), begin_of(i + 1)));
+  hash_from(0, begin_of(1));
+  for (std::future<void>& other : others) other.get();
+  return tree_root(std::move(roots));
+}
+
+}  // namespace causeway::inter
