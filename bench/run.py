@@ -1,6 +1,6 @@
 """A gate against what gets slower: the project's speed ratios, measured here and compared with bench/ratios.toml.
 
-    python3 bench/run.py --compare        names what fell; some 12 minutes on two cores that do nothing else
+    python3 bench/run.py --compare        names what fell; less than 15 minutes on two cores that do nothing else
     python3 bench/run.py --update         writes the figures of this kind of CPU anew
     python3 bench/run.py --list           which rows there are, and which of them this machine can measure
 
@@ -197,8 +197,10 @@ def report(measured, table, only, strict):
           ("; ?: on a busy machine, which says little" if any(verdict.endswith("?") for verdict in counts) else ""))
     bad = ("fell", "broken", *(("fell?", "not run", "gone") if strict else ()))
     failed = [name for name, verdict in verdicts.items() if verdict in bad]
-    for name in failed:
-        print(f"FAILED: {name}: {verdicts[name]}" + (f": {measured[name].command}" if name in measured else ""))
+    for name, verdict in verdicts.items():
+        if name in failed or verdict == "fell?":
+            command = f": {measured[name].command}" if name in measured else ""
+            print(f"{'FAILED' if name in failed else 'not counted'}: {name}: {verdict}{command}")
     return 1 if failed else 0
 
 

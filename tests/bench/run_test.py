@@ -87,9 +87,10 @@ class Gate(unittest.TestCase):
     def test_a_fall_on_a_busy_machine_is_named_and_fails_only_if_strict(self):
         self.write()
         self.others = 0.5
-        for flags, wanted in (((), 0), (("--strict",), 1)):
+        for flags, wanted, end in (((), 0, "not counted"), (("--strict",), 1, "FAILED")):
             status, said = self.compare(*[0.5] * 6, flags=flags)
             self.assertEqual(status, wanted)
+            self.assertIn(f"\n{end}: codec: fell?: true\n", said)
             self.assertIn("fell?       codec: 0.5", said)
             self.assertIn("busy machine", said)
 
