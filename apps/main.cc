@@ -58,6 +58,7 @@ int exit_code_of(const std::system_error& error) {
   if (causeway::run::is_transient(code)) return kTryAgain;
   if (code == make_error_code(causeway::diloco::Errc::lineage) ||
       code == make_error_code(causeway::diloco::Errc::divergence) ||
+      code == make_error_code(causeway::inter::Errc::other_version) ||
       code == make_error_code(causeway::intra::Errc::bad_checkpoint)) {
     return 4;
   }

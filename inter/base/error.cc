@@ -38,6 +38,8 @@ class Category : public std::error_category {
         return "no listening socket";
       case Errc::no_congestion_control:
         return "no such congestion control";
+      case Errc::other_version:
+        return "files of another version";
       case Errc::bad_credentials:
         return "unusable credentials";
     }

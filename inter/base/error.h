@@ -37,6 +37,7 @@ enum class Errc {
   cannot_listen,          // an address that is in use, or not this host's
   no_congestion_control,  // the kernel does not have or grant it
   revoked,                // the peer says so of our certificate
+  other_version,          // files that another version of the program left
   bad_credentials,        // a certificate, key or revocation list that is missing or cannot be read
 };
 std::error_code make_error_code(Errc code);

@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <cassert>
-#include <stdexcept>
 #include <string>
 #include <system_error>
 
@@ -338,7 +337,8 @@ void Spool::adopt_complete(const BlobId& id) {
     entries_[id] = {++lives_, std::nullopt};
     return;
   }
-  if (*damage == kNamedOtherwise) throw std::runtime_error(file.string() + " " + *damage);
+  if (*damage == kNamedOtherwise)
+    throw std::system_error(Errc::other_version, file.string() + " " + *damage);
   spdlog::warn("spool: {} {} and was deleted", file.string(), *damage);
   std::filesystem::remove(file);
 }

@@ -30,7 +30,7 @@ std::optional<std::string> damage_of(const std::filesystem::path& file, const Bl
 class Spool {
  public:
   // Opens or creates the directory; blobs found there are kept (complete ones are re-hashed, bad
-  // ones deleted). Throws std::runtime_error for those of a program that named them otherwise.
+  // ones deleted). Throws Errc::other_version for those of a program that named them otherwise.
   Spool(std::filesystem::path directory, std::uint64_t capacity_bytes);
 
   // Content that is written here rather than received: a file of its size, within the capacity, for

@@ -1,4 +1,5 @@
 """Disks spoil payloads that are in the spool, while the coordinators run."""
+import hashlib
 import json
 import shutil
 import signal
@@ -62,6 +63,17 @@ class DamagedPayload(RunByHand):
             child.send_signal(signal.SIGINT)
         for child in [*self.workers.values(), *self.coordinators.values()]:
             self.finish(child, code=130)
+
+    def test_payloads_that_an_earlier_version_named_are_left_to_that_version(self):
+        content = b"a payload"
+        spool = self.region_directory(REGIONS[0]) / "spool"
+        spool.mkdir(parents=True, mode=0o700)
+        payload = spool / f"{hashlib.sha256(content).hexdigest()}-{len(content)}"
+        payload.write_bytes(content)
+        coordinator = self.coordinator(self.config(addresses=self.addresses), REGIONS[0], "--join")
+        self.finish(coordinator, code=4)
+        self.assertTrue(self.said(f"{payload} has its plain SHA-256 as its name"), self.logs())
+        self.assertEqual(payload.read_bytes(), content)
 
     def test_a_damaged_copy_is_fetched_again_before_the_worker_sees_it(self):
         self.start_run()

@@ -226,7 +226,8 @@ TEST_F(SpoolTest, KeepsBlobsThatAnEarlierVersionNamedAndSaysSo) {
   try {
     const Spool spool(directory_.path(), 1U << 20);
     FAIL() << "it was opened";
-  } catch (const std::runtime_error& error) {
+  } catch (const std::system_error& error) {
+    EXPECT_EQ(error.code(), Errc::other_version);
     EXPECT_NE(std::string(error.what()).find("go on with the version that began the run"),
               std::string::npos)
         << error.what();
