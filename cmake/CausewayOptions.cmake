@@ -2,7 +2,9 @@
 
 add_library(causeway_options INTERFACE)
 target_compile_features(causeway_options INTERFACE cxx_std_20)
-target_include_directories(causeway_options INTERFACE ${PROJECT_SOURCE_DIR})
+# In cmake/once stand headers before those of libraries, so that what the library has already is not compiled in every file.
+target_include_directories(causeway_options INTERFACE $<$<COMPILE_LANGUAGE:CXX>:${PROJECT_SOURCE_DIR}/cmake/once>
+                                                      ${PROJECT_SOURCE_DIR})
 target_compile_options(
   causeway_options
   INTERFACE
