@@ -47,11 +47,12 @@ if(CAUSEWAY_SANITIZE)
   endif()
 endif()
 
-# Header-only Asio, as Debian ships it. Clang 14 hides coroutines unless told that it has them. Which allocator
-# Asio 1.22 takes depends on what was included before it, so that two files can disagree: the answer is given here.
+# Asio, as Debian ships it: headers. What need not be compiled in every file is compiled once, in inter/base/asio.cc.
+# Clang 14 hides coroutines unless told that it has them. Which allocator Asio 1.22 takes depends on what was included
+# before it, so that two files can disagree: the answer is given here.
 add_library(causeway_asio INTERFACE)
 target_compile_definitions(
-  causeway_asio INTERFACE ASIO_STANDALONE ASIO_NO_DEPRECATED ASIO_HAS_STD_ALIGNED_ALLOC=1
+  causeway_asio INTERFACE ASIO_STANDALONE ASIO_SEPARATE_COMPILATION ASIO_NO_DEPRECATED ASIO_HAS_STD_ALIGNED_ALLOC=1
                           $<$<CXX_COMPILER_ID:Clang>:ASIO_HAS_CO_AWAIT=1 ASIO_HAS_STD_COROUTINE=1>)
 target_link_libraries(causeway_asio INTERFACE Threads::Threads)
 # At -O1 GCC 12 inlines aligned_alloc() into operator new of Asio's coroutine frames but not free() into their
