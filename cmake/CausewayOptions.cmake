@@ -65,3 +65,10 @@ function(causeway_library name)
   add_library(causeway::${name} ALIAS causeway_${name})
   target_link_libraries(causeway_${name} PUBLIC causeway_options)
 endfunction()
+
+# What does not compute is optimised less, which compiles in two thirds of the time. A build that asks for less than -O3 gets that.
+function(causeway_cold target)
+  if(CMAKE_CXX_FLAGS_RELEASE MATCHES "-O3")
+    target_compile_options(${target} PRIVATE $<$<COMPILE_LANGUAGE:CXX>:-O1>)
+  endif()
+endfunction()
