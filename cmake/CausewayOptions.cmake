@@ -34,9 +34,10 @@ if(CMAKE_UNITY_BUILD)
   # Several files compiled as one: GCC takes what is private to each for something that a header gives to others.
   target_compile_options(causeway_options INTERFACE $<$<COMPILE_LANG_AND_ID:CXX,GNU>:-Wno-subobject-linkage>)
 endif()
-# Where functions of libraries lie is settled, and made read-only, before main.
-target_link_options(causeway_options INTERFACE $<$<NOT:$<BOOL:${CAUSEWAY_SANITIZE}>>:LINKER:-z,relro,-z,now>)
-if(CAUSEWAY_SANITIZE)
+if(NOT CAUSEWAY_SANITIZE)
+  # Where functions of libraries lie is settled, and made read-only, before main.
+  target_link_options(causeway_options INTERFACE LINKER:-z,relro,-z,now)
+else()
   target_compile_options(causeway_options INTERFACE -fsanitize=${CAUSEWAY_SANITIZE}
                                                     -fno-omit-frame-pointer)
   target_link_options(causeway_options INTERFACE -fsanitize=${CAUSEWAY_SANITIZE})
