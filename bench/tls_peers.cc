@@ -12,6 +12,7 @@
 #include <asio/awaitable.hpp>
 #include <asio/buffer.hpp>
 #include <asio/co_spawn.hpp>
+#include <asio/ssl/impl/src.hpp>  // Asio's TLS: compiled here, since our own links do without
 #include <asio/write.hpp>
 
 #include "inter/base/file.h"

@@ -31,6 +31,7 @@ install(DIRECTORY wan-sim inter DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/causeway
 # Who includes our headers must see Asio as our objects saw it, and who links them needs the OpenMP that they were compiled for. GCC's
 # library is named by itself: another compiler finds another OpenMP, or none.
 get_target_property(CAUSEWAY_ASIO_DEFINITIONS causeway_asio INTERFACE_COMPILE_DEFINITIONS)
+list(REMOVE_ITEM CAUSEWAY_ASIO_DEFINITIONS ASIO_SEPARATE_COMPILATION)  # theirs stays in headers: they may use more of it than we compile
 set(CAUSEWAY_OPENMP -l:libgomp.so.1)
 if(NOT CMAKE_CXX_COMPILER_ID STREQUAL GNU)
   set(CAUSEWAY_OPENMP ${OpenMP_CXX_LIBRARIES})

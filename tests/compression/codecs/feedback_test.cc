@@ -12,7 +12,7 @@
 namespace causeway::compression {
 namespace {
 
-constexpr EncodeKey kKey{.seed = 3, .round = 17, .region = 2, .first_element = 40 * kChunk};
+constexpr EncodeKey kFeedbackKey{.seed = 3, .round = 17, .region = 2, .first_element = 40 * kChunk};
 
 Floats decode(const Codec& codec, std::span<const std::byte> bytes, std::size_t count) {
   Floats values(count);
@@ -36,11 +36,12 @@ TEST_P(Feedback, EncodesDecayedResidualPlusDeltaAndKeepsTheRest) {
   }
   Floats decoded(p.size());
   std::vector<std::byte> expected{std::byte{9}};
-  const EncodeStats plain = codec_->encode(p, decoded, expected, kKey);
+  const EncodeStats plain = codec_->encode(p, decoded, expected, kFeedbackKey);
 
   Floats residual = before;
   std::vector<std::byte> out{std::byte{9}};
-  const EncodeStats stats = encode_with_feedback(*codec_, delta, kBeta, residual, out, kKey);
+  const EncodeStats stats =
+      encode_with_feedback(*codec_, delta, kBeta, residual, out, kFeedbackKey);
   EXPECT_EQ(out, expected);
   for (std::size_t i = 0; i < p.size(); ++i) ASSERT_EQ(residual[i], p[i] - decoded[i]) << i;
   EXPECT_EQ(stats.input_norm_squared, plain.input_norm_squared);
@@ -54,9 +55,9 @@ TEST_P(Feedback, WritesIntoGivenBytesWhateverTheyWere) {
   Floats residual = draw(gaussian_at, 2 * kChunk, 2);
   Floats expected_residual = residual;
   std::vector<std::byte> expected;
-  encode_with_feedback(*codec_, delta, 0.95F, expected_residual, expected, kKey);
+  encode_with_feedback(*codec_, delta, 0.95F, expected_residual, expected, kFeedbackKey);
   std::vector<std::byte> bytes(expected.size(), std::byte{0xEE});
-  encode_with_feedback(*codec_, delta, 0.95F, residual, std::span(bytes), kKey);
+  encode_with_feedback(*codec_, delta, 0.95F, residual, std::span(bytes), kFeedbackKey);
   EXPECT_EQ(bytes, expected);
   EXPECT_EQ(residual, expected_residual);
 }
@@ -71,7 +72,7 @@ TEST_P(Feedback, ConservesWork) {
   for (std::uint32_t round = 0; round < kRounds; ++round) {
     const Floats delta = draw(laplace_at, residual.size(), round, 1e-3);
     std::vector<std::byte> bytes;
-    EncodeKey key = kKey;
+    EncodeKey key = kFeedbackKey;
     key.round = round;
     encode_with_feedback(*codec_, delta, 1.0F, residual, bytes, key);
     const Floats q = decode(*codec_, bytes, residual.size());
@@ -93,13 +94,13 @@ TEST_P(Feedback, AnExpiredPayloadGoesBackToTheResidual) {
   const Floats second = draw(gaussian_at, 2 * kChunk, 2);
   Floats residual(2 * kChunk);
   std::vector<std::byte> expired;
-  encode_with_feedback(*codec_, first, 1.0F, residual, expired, kKey);
+  encode_with_feedback(*codec_, first, 1.0F, residual, expired, kFeedbackKey);
   codec_->decode_add(expired, 1.0F, residual);
   for (std::size_t i = 0; i < residual.size(); ++i) {
     ASSERT_NEAR(residual[i], first[i], 0x1p-20) << i;
   }
   std::vector<std::byte> delivered;
-  encode_with_feedback(*codec_, second, 1.0F, residual, delivered, kKey);
+  encode_with_feedback(*codec_, second, 1.0F, residual, delivered, kFeedbackKey);
   const Floats q = decode(*codec_, delivered, residual.size());
   for (std::size_t i = 0; i < residual.size(); ++i) {
     ASSERT_NEAR(q[i] + residual[i], first[i] + second[i], 0x1p-19) << i;

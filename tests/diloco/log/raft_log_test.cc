@@ -8,7 +8,7 @@ namespace causeway::diloco {
 namespace {
 
 // Entry i is of term i.
-class Disk : public CommittedLog {
+class LoggedDisk : public CommittedLog {
  public:
   std::vector<LogEntry> read(Index first, std::size_t count) const override {
     ++reads;
@@ -23,8 +23,8 @@ class Disk : public CommittedLog {
 };
 
 TEST(RaftLog, GoesThroughWhatItForgotAgainAndAgainWithoutTheDisk) {
-  const Disk disk;
-  const RaftLog log(Disk::entries(1001, 10), 1001, &disk);
+  const LoggedDisk disk;
+  const RaftLog log(LoggedDisk::entries(1001, 10), 1001, &disk);
   for (int scan = 0; scan < 3; ++scan) {
     for (Index index = 1; index <= 1010; ++index) ASSERT_EQ(log.at(index).term, index);
     for (Index index = 1010; index >= 1; --index) ASSERT_EQ(log.at(index).term, index);
@@ -33,8 +33,8 @@ TEST(RaftLog, GoesThroughWhatItForgotAgainAndAgainWithoutTheDisk) {
 }
 
 TEST(RaftLog, ReadsAgainWhatWasInMemoryBefore) {
-  const Disk disk;
-  RaftLog log(Disk::entries(11, 100), 11, &disk);
+  const LoggedDisk disk;
+  RaftLog log(LoggedDisk::entries(11, 100), 11, &disk);
   EXPECT_EQ(log.at(5).term, 5);
   log.forget_before(51);
   for (Index index = 1; index <= log.last(); ++index) ASSERT_EQ(log.at(index).term, index);
@@ -42,7 +42,7 @@ TEST(RaftLog, ReadsAgainWhatWasInMemoryBefore) {
 }
 
 TEST(RaftLog, KeepsNoMoreOfALongLogThanFits) {
-  const Disk disk;
+  const LoggedDisk disk;
   const RaftLog log({}, 50'001, &disk);
   for (Index index = 1; index <= 50'000; ++index) ASSERT_EQ(log.at(index).term, index);
   EXPECT_EQ(disk.reads, 782);

@@ -22,9 +22,9 @@ namespace {
 namespace fs = std::filesystem;
 using Bytes = std::vector<std::byte>;
 
-constexpr std::size_t kSize = 300'000;
+constexpr std::size_t kFileBytes = 300'000;
 
-Bytes make_bytes(std::size_t size, unsigned seed) {
+Bytes random_bytes(std::size_t size, unsigned seed) {
   std::minstd_rand random(seed);
   Bytes bytes(size);
   std::generate(bytes.begin(), bytes.end(), [&] { return static_cast<std::byte>(random() >> 8); });
@@ -51,7 +51,7 @@ class SpareFilesTest : public testing::Test {
     return std::distance(begin(all), end(all));
   }
   ino_t put_and_remove(std::size_t size, unsigned seed) {
-    const BlobId id = spool_->put(make_bytes(size, seed));
+    const BlobId id = spool_->put(random_bytes(size, seed));
     const ino_t file = inode(spool_->path(id));
     spool_->remove(id);
     return file;
@@ -62,9 +62,9 @@ class SpareFilesTest : public testing::Test {
 };
 
 TEST_F(SpareFilesTest, TheFileOfARemovedBlobIsWrittenAnew) {
-  const ino_t first = put_and_remove(kSize, 1);
-  for (const std::size_t size : {kSize - 1000, kSize + 1000, kSize * 2 / 3}) {
-    const Bytes bytes = make_bytes(size, 2);
+  const ino_t first = put_and_remove(kFileBytes, 1);
+  for (const std::size_t size : {kFileBytes - 1000, kFileBytes + 1000, kFileBytes * 2 / 3}) {
+    const Bytes bytes = random_bytes(size, 2);
     const BlobId id = spool_->put(bytes);
     EXPECT_EQ(inode(spool_->path(id)), first);
     EXPECT_EQ(fs::file_size(spool_->path(id)), size);
@@ -75,23 +75,23 @@ TEST_F(SpareFilesTest, TheFileOfARemovedBlobIsWrittenAnew) {
 }
 
 TEST_F(SpareFilesTest, ChunksOfABlobThatArrivesGoThereToo) {
-  const Bytes bytes = make_bytes(kSize, 2);
+  const Bytes bytes = random_bytes(kFileBytes, 2);
   BlobId id;
   {
     const test::TemporaryDirectory elsewhere;
     id = Spool(elsewhere.path(), 1U << 20).put(bytes);
   }
-  const ino_t first = put_and_remove(kSize, 1);
+  const ino_t first = put_and_remove(kFileBytes, 1);
   spool_->write(id, 1, std::span(bytes).subspan(kSmallChunkBytes));
   EXPECT_EQ(inode(spool_->partial(id)->path), first);
   EXPECT_FALSE(spool_->held(id).has(0)) << "what an earlier blob left is none of this one's";
   spool_->write(id, 0, std::span(bytes).first(kSmallChunkBytes));
   spool_->check(id);
-  EXPECT_EQ(spool_->read(id, 0, kSize), bytes);
+  EXPECT_EQ(spool_->read(id, 0, kFileBytes), bytes);
 }
 
 TEST_F(SpareFilesTest, AfterACrashWhatTheSpareHeldIsNotTakenForChunks) {
-  const Bytes bytes = make_bytes(kSize, 1);
+  const Bytes bytes = random_bytes(kFileBytes, 1);
   const BlobId id = spool_->put(bytes);
   spool_->remove(id);
   // The same blob once more: what lies in the file is even right, but nobody has said so.
@@ -101,45 +101,45 @@ TEST_F(SpareFilesTest, AfterACrashWhatTheSpareHeldIsNotTakenForChunks) {
 }
 
 TEST_F(SpareFilesTest, WhoStillReadsABlobThatIsRemovedSeesItUnchanged) {
-  const Bytes bytes = make_bytes(kSize, 1);
+  const Bytes bytes = random_bytes(kFileBytes, 1);
   BlobId id = spool_->put(bytes);
   const File reader(spool_->path(id), O_RDONLY);
   spool_->remove(id);
-  spool_->put(make_bytes(kSize, 2));
-  Bytes seen(kSize);
-  EXPECT_EQ(reader.read_at(0, seen), kSize);
+  spool_->put(random_bytes(kFileBytes, 2));
+  Bytes seen(kFileBytes);
+  EXPECT_EQ(reader.read_at(0, seen), kFileBytes);
   EXPECT_EQ(seen, bytes);
 }
 
 TEST_F(SpareFilesTest, WhoHasItMappedDoesSoToo) {
-  const Bytes bytes = make_bytes(kSize, 1);
+  const Bytes bytes = random_bytes(kFileBytes, 1);
   const BlobId id = spool_->put(bytes);
   const int descriptor = ::open(spool_->path(id).c_str(), O_RDONLY | O_CLOEXEC);
-  void* const mapping = ::mmap(nullptr, kSize, PROT_READ, MAP_SHARED, descriptor, 0);
+  void* const mapping = ::mmap(nullptr, kFileBytes, PROT_READ, MAP_SHARED, descriptor, 0);
   ::close(descriptor);
   ASSERT_NE(mapping, MAP_FAILED);
   spool_->remove(id);
-  spool_->put(make_bytes(kSize, 2));
+  spool_->put(random_bytes(kFileBytes, 2));
   EXPECT_TRUE(std::equal(bytes.begin(), bytes.end(), static_cast<const std::byte*>(mapping)));
-  ::munmap(mapping, kSize);
+  ::munmap(mapping, kFileBytes);
 }
 
 TEST_F(SpareFilesTest, ALinkToItKeepsItAsItIs) {
-  const Bytes bytes = make_bytes(kSize, 1);
+  const Bytes bytes = random_bytes(kFileBytes, 1);
   const BlobId id = spool_->put(bytes);
   const test::TemporaryDirectory backup{test::in_memory()};
   const fs::path link = backup.path() / "link";
   fs::create_hard_link(spool_->path(id), link);
   spool_->remove(id);
-  spool_->put(make_bytes(kSize, 2));
-  Bytes seen(kSize);
-  EXPECT_EQ(File(link, O_RDONLY).read_at(0, seen), kSize);
+  spool_->put(random_bytes(kFileBytes, 2));
+  Bytes seen(kFileBytes);
+  EXPECT_EQ(File(link, O_RDONLY).read_at(0, seen), kFileBytes);
   EXPECT_EQ(seen, bytes);
 }
 
 TEST_F(SpareFilesTest, SparesOfOtherSizesAreLeftAndSmallFilesAreNoSpares) {
-  const ino_t large = put_and_remove(kSize, 1);
-  const BlobId id = spool_->put(make_bytes(kSize / 3, 2));
+  const ino_t large = put_and_remove(kFileBytes, 1);
+  const BlobId id = spool_->put(random_bytes(kFileBytes / 3, 2));
   EXPECT_NE(inode(spool_->path(id)), large);
   EXPECT_EQ(files(), 2);
   put_and_remove(1000, 3);
@@ -147,19 +147,19 @@ TEST_F(SpareFilesTest, SparesOfOtherSizesAreLeftAndSmallFilesAreNoSpares) {
 }
 
 TEST_F(SpareFilesTest, SparesGiveWayToBlobsWithinTheCapacity) {
-  const std::vector<BlobId> ids = {spool_->put(make_bytes(kSize, 1)),
-                                   spool_->put(make_bytes(kSize, 2)),
-                                   spool_->put(make_bytes(kSize, 3))};
+  const std::vector<BlobId> ids = {spool_->put(random_bytes(kFileBytes, 1)),
+                                   spool_->put(random_bytes(kFileBytes, 2)),
+                                   spool_->put(random_bytes(kFileBytes, 3))};
   std::for_each(ids.begin(), ids.end(), [this](const BlobId& id) { spool_->remove(id); });
-  EXPECT_EQ(bytes_on_disk(), 3 * kSize);
+  EXPECT_EQ(bytes_on_disk(), 3 * kFileBytes);
   EXPECT_EQ(spool_->stored_bytes(), 0U);
   EXPECT_EQ(spool_->free_bytes(), 1U << 20);
-  spool_->put(make_bytes(1'000'000, 4));
+  spool_->put(random_bytes(1'000'000, 4));
   EXPECT_LE(bytes_on_disk(), 1U << 20);
 }
 
 TEST_F(SpareFilesTest, ASpareThatManyPassedOverIsDeleted) {
-  put_and_remove(kSize, 1);
+  put_and_remove(kFileBytes, 1);
   for (unsigned i = 0; i < 40; ++i) {
     put_and_remove(100'000, 2 + i);
   }
@@ -167,11 +167,11 @@ TEST_F(SpareFilesTest, ASpareThatManyPassedOverIsDeleted) {
 }
 
 TEST_F(SpareFilesTest, NoneOutliveTheProcess) {
-  put_and_remove(kSize, 1);
+  put_and_remove(kFileBytes, 1);
   std::ofstream(directory_.path() / "spare-7") << "left by a process that was killed";
   spool_.emplace(directory_.path(), 1U << 20);
   EXPECT_EQ(files(), 0);
-  put_and_remove(kSize, 1);
+  put_and_remove(kFileBytes, 1);
   spool_.reset();
   EXPECT_EQ(files(), 0);
 }
@@ -188,9 +188,9 @@ TEST(SpareFilesDeathTest, GiveWayWhenTheDiskIsFull) {
       std::_Exit(kNoMount);
     }
     Spool spool(directory.path(), 1U << 30);
-    spool.remove(spool.put(make_bytes(600'000, 1)));
+    spool.remove(spool.put(random_bytes(600'000, 1)));
     std::ofstream(directory.path() / "others") << std::string(300'000, 'x');
-    const Bytes bytes = make_bytes(250'000, 2);
+    const Bytes bytes = random_bytes(250'000, 2);
     const BlobId id = spool.put(bytes);
     std::_Exit(spool.read(id, 0, bytes.size()) == bytes ? 0 : 1);
   };

@@ -13,7 +13,7 @@ namespace {
 
 using Bytes = std::vector<std::byte>;
 
-Bytes make_bytes(std::size_t size, unsigned seed = 1) {
+Bytes seeded_bytes(std::size_t size, unsigned seed = 1) {
   Bytes bytes(size);
   for (std::byte& byte : bytes) {
     seed = seed * 1664525 + 1013904223;
@@ -51,7 +51,7 @@ class SpoolTest : public testing::Test {
 
 TEST_F(SpoolTest, ReturnsWhatWasPut) {
   Spool spool(directory_.path(), 1U << 20);
-  const Bytes bytes = make_bytes(1000);
+  const Bytes bytes = seeded_bytes(1000);
   const BlobId id = spool.put(bytes);
   EXPECT_EQ(id.size_bytes, 1000U);
   EXPECT_TRUE(spool.has(id));
@@ -73,7 +73,7 @@ TEST_F(SpoolTest, NamesABlobByItsTree) {
 
 TEST_F(SpoolTest, PutTwiceStoresOnce) {
   Spool spool(directory_.path(), 1500);
-  const Bytes bytes = make_bytes(1000);
+  const Bytes bytes = seeded_bytes(1000);
   EXPECT_EQ(spool.put(bytes), spool.put(bytes));
   EXPECT_EQ(spool.stored_bytes(), 1000U);
 }
@@ -88,7 +88,7 @@ std::span<const std::byte> chunk_of(const Bytes& bytes, std::uint64_t chunk) {
 
 TEST_F(SpoolTest, ChunksCompleteABlobInAnyOrder) {
   Spool spool(directory_.path(), 1U << 30);
-  const Bytes bytes = make_bytes(kThree);
+  const Bytes bytes = seeded_bytes(kThree);
   const BlobId id = id_of(bytes);
   EXPECT_FALSE(spool.write(id, 2, chunk_of(bytes, 2)));
   EXPECT_EQ(spool.received_bytes(id), kTail);
@@ -105,7 +105,7 @@ TEST_F(SpoolTest, ChunksCompleteABlobInAnyOrder) {
 
 TEST_F(SpoolTest, WritesSeveralChunksAtOnce) {
   Spool spool(directory_.path(), 1U << 30);
-  const Bytes bytes = make_bytes(kThree);
+  const Bytes bytes = seeded_bytes(kThree);
   const BlobId id = id_of(bytes);
   spool.write(id, 1, chunk_of(bytes, 1));
   EXPECT_TRUE(spool.write(id, 0, bytes));
@@ -122,8 +122,8 @@ TEST_F(SpoolTest, EmptyBlobCompletes) {
 }
 
 TEST_F(SpoolTest, RestartKeepsCompleteBlobsAndChunks) {
-  const Bytes whole = make_bytes(500, 1);
-  const Bytes bytes = make_bytes(kThree, 2);
+  const Bytes whole = seeded_bytes(500, 1);
+  const Bytes bytes = seeded_bytes(kThree, 2);
   const BlobId id = id_of(bytes);
   BlobId whole_id;
   {
@@ -144,7 +144,7 @@ TEST_F(SpoolTest, RestartKeepsCompleteBlobsAndChunks) {
 
 // What a power failure leaves: a map that is ahead of the data.
 TEST_F(SpoolTest, RestartDropsTornChunksAndKeepsTheOthers) {
-  const Bytes bytes = make_bytes(kThree);
+  const Bytes bytes = seeded_bytes(kThree);
   const BlobId id = id_of(bytes);
   std::filesystem::path partial;
   {
@@ -165,7 +165,7 @@ TEST_F(SpoolTest, RestartDropsTornChunksAndKeepsTheOthers) {
 }
 
 TEST_F(SpoolTest, RestartFinishesABlobThatOnlyLackedItsRename) {
-  const Bytes bytes = make_bytes(kThree);
+  const Bytes bytes = seeded_bytes(kThree);
   const BlobId id = id_of(bytes);
   {
     Spool spool(directory_.path(), 1U << 30);
@@ -176,7 +176,7 @@ TEST_F(SpoolTest, RestartFinishesABlobThatOnlyLackedItsRename) {
 }
 
 TEST_F(SpoolTest, RestartForgetsAPartialBlobWithoutItsMap) {
-  const Bytes bytes = make_bytes(kThree);
+  const Bytes bytes = seeded_bytes(kThree);
   const BlobId id = id_of(bytes);
   {
     Spool spool(directory_.path(), 1U << 30);
@@ -190,7 +190,7 @@ TEST_F(SpoolTest, RestartForgetsAPartialBlobWithoutItsMap) {
 
 TEST_F(SpoolTest, HashOfAnEarlierLifeCompletesNothing) {
   Spool spool(directory_.path(), 1U << 30);
-  const Bytes bytes = make_bytes(kThree);
+  const Bytes bytes = seeded_bytes(kThree);
   const BlobId id = id_of(bytes);
   spool.write(id, 0, bytes);
   const std::uint64_t life = spool.partial(id)->life;
@@ -205,10 +205,10 @@ TEST_F(SpoolTest, RestartDeletesDamagedBlobs) {
   BlobId id;
   {
     Spool spool(directory_.path(), 1U << 20);
-    id = spool.put(make_bytes(1000));
+    id = spool.put(seeded_bytes(1000));
     path = spool.path(id);
   }
-  Bytes damaged = make_bytes(1000);
+  Bytes damaged = seeded_bytes(1000);
   damaged[500] ^= std::byte{1};
   write_file(path, damaged);
   Spool spool(directory_.path(), 1U << 20);
@@ -267,9 +267,9 @@ TEST_F(SpoolTest, IsNotCompleteBeforeTheLastHashIsNoted) {
 }
 
 TEST_F(SpoolTest, IgnoresUnrelatedFiles) {
-  write_file(directory_.path() / "notes.txt", make_bytes(10));
-  write_file(directory_.path() / (std::string(64, 'g') + "-10"), make_bytes(10));
-  write_file(directory_.path() / (std::string(64, 'a') + "-010"), make_bytes(10));
+  write_file(directory_.path() / "notes.txt", seeded_bytes(10));
+  write_file(directory_.path() / (std::string(64, 'g') + "-10"), seeded_bytes(10));
+  write_file(directory_.path() / (std::string(64, 'a') + "-010"), seeded_bytes(10));
   Spool spool(directory_.path(), 1U << 20);
   EXPECT_TRUE(spool.complete().empty());
   EXPECT_EQ(spool.stored_bytes(), 0U);
@@ -278,7 +278,7 @@ TEST_F(SpoolTest, IgnoresUnrelatedFiles) {
 
 TEST_F(SpoolTest, WrongHashDeletesThePartialBlob) {
   Spool spool(directory_.path(), 1U << 20);
-  const Bytes bytes = make_bytes(1000);
+  const Bytes bytes = seeded_bytes(1000);
   const BlobId id = id_of(bytes);
   Bytes wrong = bytes;
   wrong[0] ^= std::byte{1};
@@ -291,8 +291,8 @@ TEST_F(SpoolTest, WrongHashDeletesThePartialBlob) {
 
 TEST_F(SpoolTest, RefusesWhatDoesNotFit) {
   Spool spool(directory_.path(), kThree + 400);
-  const Bytes first = make_bytes(kThree, 1);
-  const Bytes second = make_bytes(500, 2);
+  const Bytes first = seeded_bytes(kThree, 1);
+  const Bytes second = seeded_bytes(500, 2);
   const BlobId first_id = id_of(first);
   spool.write(first_id, 2, chunk_of(first, 2));
   // One chunk is here, but room for the rest is promised.
@@ -305,7 +305,7 @@ TEST_F(SpoolTest, RefusesWhatDoesNotFit) {
 }
 
 TEST_F(SpoolTest, DraftsAreForgottenUnlessTheyWereFinished) {
-  const Bytes bytes = make_bytes(1000);
+  const Bytes bytes = seeded_bytes(1000);
   const BlobId id = id_of(bytes);
   std::filesystem::path left;
   {
@@ -332,7 +332,7 @@ TEST_F(SpoolTest, DraftsAreForgottenUnlessTheyWereFinished) {
 
 TEST_F(SpoolTest, RemoveForgetsPartialAndCompleteBlobs) {
   Spool spool(directory_.path(), 1U << 30);
-  const Bytes bytes = make_bytes(kThree);
+  const Bytes bytes = seeded_bytes(kThree);
   const BlobId id = id_of(bytes);
   spool.write(id, 0, chunk_of(bytes, 0));
   spool.remove(id);

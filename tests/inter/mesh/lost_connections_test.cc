@@ -7,8 +7,8 @@ namespace {
 
 using testing::HasSubstr;
 
-constexpr std::size_t kBlobBytes = 10'000'000;
-constexpr std::size_t kLargeBlobBytes = 64'000'000;
+constexpr std::size_t kCutBlobBytes = 10'000'000;
+constexpr std::size_t kLargeCutBlobBytes = 64'000'000;
 
 class ProxyTest : public MeshTest {
  protected:
@@ -37,31 +37,31 @@ TEST_F(ProxyTest, PushRepeatsNothingThatWasAcknowledgedBeforeADrop) {
   MeshOptions dialler = options("a");
   dialler.data_connections = 4;  // few handshakes
   start_dialler(dialler);
-  const auto bytes = make_bytes(kLargeBlobBytes);
+  const auto bytes = make_bytes(kLargeCutBlobBytes);
   const BlobId id = a().spool.put(bytes);
-  proxy_->cut_after(kLargeBlobBytes * 95 / 100);
+  proxy_->cut_after(kLargeCutBlobBytes * 95 / 100);
   a().mesh->push_blob("b", id);
   ASSERT_TRUE(run_until([&] { return !b().downs.empty() && !a().downs.empty(); }));
   const std::uint64_t received = b().spool.received_bytes(id);
-  EXPECT_GT(received, kLargeBlobBytes * 9 / 10);
-  EXPECT_LT(received, kLargeBlobBytes);
+  EXPECT_GT(received, kLargeCutBlobBytes * 9 / 10);
+  EXPECT_LT(received, kLargeCutBlobBytes);
   const std::uint64_t sent_before = b().mesh->stats().at("a").rx_bytes;
 
   ASSERT_TRUE(run_until([&] { return b().spool.has(id); }));
   EXPECT_TRUE(log_.has("resuming blob " + to_string(id) + " to b, which holds "));
   // Counted at the sockets, so with handshakes and TLS records: these are less than one chunk.
   const std::uint64_t again = b().mesh->stats().at("a").rx_bytes - sent_before;
-  EXPECT_LT(again, kLargeBlobBytes - received + kChunkBytesMax);
-  EXPECT_TRUE(b().spool.read(id, 0, kLargeBlobBytes) == bytes);
+  EXPECT_LT(again, kLargeCutBlobBytes - received + kChunkBytesMax);
+  EXPECT_TRUE(b().spool.read(id, 0, kLargeCutBlobBytes) == bytes);
   ASSERT_TRUE(run_until([&] { return !b().blobs.empty(); }));
   EXPECT_EQ(b().blobs.size(), 1U);
 }
 
 TEST_F(ProxyTest, FetchGoesOnAfterADropAndAReceiversRestart) {
   start_dialler(options("a"));
-  const auto bytes = make_bytes(kBlobBytes);
+  const auto bytes = make_bytes(kCutBlobBytes);
   const BlobId id = a().spool.put(bytes);
-  proxy_->cut_after(kBlobBytes / 2);
+  proxy_->cut_after(kCutBlobBytes / 2);
   b().mesh->fetch_blob("a", id);
   ASSERT_TRUE(run_until([&] { return !b().downs.empty() && !a().downs.empty(); }));
   // A new life over the same directory has the chunks that were hashed.
@@ -69,21 +69,21 @@ TEST_F(ProxyTest, FetchGoesOnAfterADropAndAReceiversRestart) {
   EXPECT_GT(hashed, 0U);
   EXPECT_EQ(Spool(b().directory.path() / "spool", 1U << 30).received_bytes(id), hashed);
   ASSERT_TRUE(run_until([&] { return b().spool.has(id); }));
-  EXPECT_TRUE(b().spool.read(id, 0, kBlobBytes) == bytes);
+  EXPECT_TRUE(b().spool.read(id, 0, kCutBlobBytes) == bytes);
 }
 
 TEST_F(ProxyTest, LostDataConnectionsAreReplacedWhileThePeerStaysUp) {
   start_dialler(options("a"));
-  const auto bytes = make_bytes(kLargeBlobBytes);
+  const auto bytes = make_bytes(kLargeCutBlobBytes);
   const BlobId id = a().spool.put(bytes);
   for (const std::uint64_t percent : {10, 30, 50, 70, 90}) {
-    proxy_->cut_one_after(kLargeBlobBytes * percent / 100);
+    proxy_->cut_one_after(kLargeCutBlobBytes * percent / 100);
   }
   a().mesh->push_blob("b", id);
   ASSERT_TRUE(run_until([&] { return b().spool.has(id); }));
-  EXPECT_TRUE(b().spool.read(id, 0, kLargeBlobBytes) == bytes);
+  EXPECT_TRUE(b().spool.read(id, 0, kLargeCutBlobBytes) == bytes);
   EXPECT_TRUE(a().downs.empty() && b().downs.empty());
-  EXPECT_LT(b().mesh->stats().at("a").rx_bytes, kLargeBlobBytes * 3 / 2);
+  EXPECT_LT(b().mesh->stats().at("a").rx_bytes, kLargeCutBlobBytes * 3 / 2);
   const std::size_t wanted = a().mesh->stats().at("b").data_connections;
   EXPECT_TRUE(run_until([&] { return a().mesh->stats().at("b").data_connections >= 4; })) << wanted;
 }
@@ -92,7 +92,7 @@ TEST_F(ProxyTest, SilenceBeyondTheIdleDeadlineDropsTheLinkAndSaysWhatWasUnderWay
   MeshOptions dialler = options("a");
   dialler.idle_deadline = std::chrono::milliseconds(300);
   start_dialler(dialler);
-  a().mesh->push_blob("b", a().spool.put(make_bytes(kBlobBytes)));
+  a().mesh->push_blob("b", a().spool.put(make_bytes(kCutBlobBytes)));
   ASSERT_TRUE(run_until([&] { return b().spool.stored_bytes() > 0; }));
   proxy_->stall();
   ASSERT_TRUE(run_until([&] { return !a().downs.empty(); }));

@@ -3,6 +3,7 @@
 #include <array>
 
 #include <asio/ssl.hpp>
+#include <asio/ssl/impl/src.hpp>  // Asio's TLS: compiled here, since our own links do without
 #include <asio/write.hpp>
 
 namespace causeway::inter {

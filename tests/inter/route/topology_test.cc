@@ -12,7 +12,7 @@ namespace {
 
 using testing::ElementsAre;
 
-constexpr double kMega = 1e6;
+constexpr double kMegabit = 1e6;
 
 PlanInput mesh_of(const std::vector<std::string>& names, LinkCost cost, std::uint64_t bytes) {
   PlanInput input;
@@ -44,7 +44,7 @@ void expect_complete(const PlanInput& input, const Plan& plan) {
 }
 
 TEST(Topology, EqualLinksAreUsedDirectly) {
-  const PlanInput input = mesh_of({"a", "b", "c"}, {0.05, 10 * kMega}, 10'000'000);
+  const PlanInput input = mesh_of({"a", "b", "c"}, {0.05, 10 * kMegabit}, 10'000'000);
   const Plan plan = choose_plan(input);
   EXPECT_EQ(plan.shape, Shape::direct);
   EXPECT_NEAR(plan.predicted_s, 0.05 + 1, 1e-9);
@@ -52,8 +52,8 @@ TEST(Topology, EqualLinksAreUsedDirectly) {
 }
 
 TEST(Topology, PoorLinkIsRelayedThroughTheRegionThatServesItBest) {
-  PlanInput input = mesh_of({"a", "b", "c"}, {0.05, 10 * kMega}, 1'000'000);
-  both_ways(input, "a", "b", {0.3, 0.1 * kMega});
+  PlanInput input = mesh_of({"a", "b", "c"}, {0.05, 10 * kMegabit}, 1'000'000);
+  both_ways(input, "a", "b", {0.3, 0.1 * kMegabit});
   const Plan plan = choose_plan(input);
   EXPECT_EQ(plan.shape, Shape::relay);
   EXPECT_THAT(plan.routes.at("a"), ElementsAre(Hop{"a", "c"}, Hop{"c", "b"}));
@@ -63,16 +63,16 @@ TEST(Topology, PoorLinkIsRelayedThroughTheRegionThatServesItBest) {
 }
 
 TEST(Topology, AbsentLinkIsRelayed) {
-  PlanInput input = mesh_of({"a", "b", "c"}, {0.05, 10 * kMega}, 1'000'000);
+  PlanInput input = mesh_of({"a", "b", "c"}, {0.05, 10 * kMegabit}, 1'000'000);
   input.links.erase({"a", "b"});
   EXPECT_TRUE(std::isinf(plan_direct(input).predicted_s));
   EXPECT_EQ(choose_plan(input).shape, Shape::relay);
 }
 
 TEST(Topology, RingTakesTheOrderWithTheWidestBottleneck) {
-  PlanInput input = mesh_of({"a", "b", "c", "d"}, {0.01, 1 * kMega}, 1'000'000);
+  PlanInput input = mesh_of({"a", "b", "c", "d"}, {0.01, 1 * kMegabit}, 1'000'000);
   for (const auto& [one, other] : {std::pair{"a", "c"}, {"c", "b"}, {"b", "d"}, {"d", "a"}}) {
-    both_ways(input, one, other, {0.01, 100 * kMega});
+    both_ways(input, one, other, {0.01, 100 * kMegabit});
   }
   const Plan plan = plan_ring(input);
   EXPECT_THAT(plan.routes.at("a"), ElementsAre(Hop{"a", "c"}, Hop{"c", "b"}, Hop{"b", "d"}));
@@ -87,7 +87,7 @@ TEST(Topology, EveryPlanOfRandomMatricesIsComplete) {
   for (int i = 0; i < 20; ++i) {
     PlanInput input = mesh_of(names, {}, 1'000'000);
     for (auto& [pair, cost] : input.links) {
-      cost = {latency(random), rate(random) * kMega};
+      cost = {latency(random), rate(random) * kMegabit};
     }
     for (const Plan& plan : {plan_direct(input), plan_relay(input), plan_ring(input)}) {
       expect_complete(input, plan);
@@ -102,7 +102,7 @@ TEST(Topology, LargeRingsAreOrderedToo) {
   for (int i = 0; i < 20; ++i) {
     names.push_back("region-" + std::to_string(i));
   }
-  const PlanInput input = mesh_of(names, {0.01, kMega}, 1000);
+  const PlanInput input = mesh_of(names, {0.01, kMegabit}, 1000);
   expect_complete(input, plan_ring(input));
 }
 
@@ -113,7 +113,7 @@ TEST(Topology, OneRegionNeedsNothing) {
 }
 
 TEST(Topology, SaysWhatItChose) {
-  const Plan plan = choose_plan(mesh_of({"a", "b"}, {0.5, kMega}, 1'000'000));
+  const Plan plan = choose_plan(mesh_of({"a", "b"}, {0.5, kMegabit}, 1'000'000));
   EXPECT_EQ(describe(plan), "direct, predicted 1.500 s; a: a>b; b: b>a");
 }
 

@@ -13,7 +13,7 @@
 namespace causeway::intra {
 namespace {
 
-const diloco::Layout& layout() {
+const diloco::Layout& policy_layout() {
   static const diloco::Layout small({{"embed.weight", {16, 256}},
                                      {"blocks.0.up.weight", {64, 64}},
                                      {"blocks.0.norm.weight", {64}},
@@ -37,7 +37,7 @@ std::vector<float> gaussian(std::size_t count) {
 
 // Segments: embed, blocks.0.up, blocks.1.up, then all vectors.
 std::string spec_of(const CodecPolicy& policy, std::size_t segment) {
-  const std::vector<float> delta(layout().segments()[segment].count);
+  const std::vector<float> delta(policy_layout().segments()[segment].count);
   std::vector<float> residual(delta.size());
   std::vector<std::byte> out;
   return policy.specs()[policy.encode(segment, delta, residual, out, {}).codec];
@@ -45,7 +45,7 @@ std::string spec_of(const CodecPolicy& policy, std::size_t segment) {
 
 std::string refusal_of(const CodecOptions& options) {
   try {
-    const CodecPolicy policy(options, layout());
+    const CodecPolicy policy(options, policy_layout());
   } catch (const std::system_error& error) {
     EXPECT_EQ(error.code(), Errc::bad_model);
     return error.what();
@@ -56,7 +56,7 @@ std::string refusal_of(const CodecOptions& options) {
 TEST(CodecPolicy, MatricesTakeTheFirstPatternThatMatchesOrTheirDefault) {
   CodecOptions options = sparse();
   options.tensors = {{"blocks.0.*", "dense:int4"}, {"blocks.*", "topk:k=128"}};
-  const CodecPolicy policy(options, layout());
+  const CodecPolicy policy(options, policy_layout());
   EXPECT_EQ(spec_of(policy, 0), "topk:k=64,chunk=4096,value=2bit,index=elias-fano");
   EXPECT_EQ(spec_of(policy, 1), "dense:int4,block=64");
   EXPECT_EQ(spec_of(policy, 2), "topk:k=128,chunk=4096,value=2bit,index=elias-fano");
@@ -102,7 +102,7 @@ TEST(CodecPolicy, StepsUpUntilTheErrorIsWithinTheBound) {
     CodecOptions options = sparse();
     options.error_max = bound;
     options.step_up = {"topk:k=512", "dense:int4", "dense:int8", "dense:fp32"};
-    const CodecPolicy policy(options, layout());
+    const CodecPolicy policy(options, policy_layout());
     std::vector<float> residual(delta.size());
     std::vector<std::byte> out(3);
     const auto encoded = policy.encode(1, delta, residual, out, {});
@@ -122,7 +122,7 @@ TEST(CodecPolicy, TakesTheLastStepWhenNoneHoldsTheBound) {
   CodecOptions options = sparse();
   options.error_max = 1e-6;
   options.step_up = {"topk:k=128", "dense:2bit"};
-  const CodecPolicy policy(options, layout());
+  const CodecPolicy policy(options, policy_layout());
   const std::vector<float> delta = gaussian(4096);
   std::vector<float> residual(delta.size());
   std::vector<std::byte> out;

@@ -22,7 +22,7 @@ namespace {
 using Bytes = std::vector<std::byte>;
 constexpr OuterRound::Batch kBatch{2, 16};
 
-const diloco::Layout& layout() {
+const diloco::Layout& small_layout() {
   static const diloco::Layout small({{"a", {64, 64}}, {"b", {40, 70}}, {"x", {70}}});
   return small;
 }
@@ -40,9 +40,9 @@ class Books {
   Books(const Case& tested, std::uint64_t seed)
       : feedback_(tested.feedback),
         overlaps_(tested.variant != Variant::synchronous),
-        fragments_(layout(), tested.fragments, diloco::FragmentOrder::strided),
+        fragments_(small_layout(), tested.fragments, diloco::FragmentOrder::strided),
         engine_(seed),
-        state_(layout()) {
+        state_(small_layout()) {
     CodecOptions codec;
     codec.matrix = feedback_ ? "topk:k=500,chunk=4096,value=fp32" : "dense:fp32";
     codec.vector = "dense:fp32";
@@ -52,7 +52,7 @@ class Books {
                    diloco::OuterOptions{diloco::OuterOptions::Kind::sgd, 1.0F, 0.0F},
                    diloco::OverlapOptions{
                        .variant = tested.variant, .fragments = tested.fragments, .mixing = 0},
-                   layout());
+                   small_layout());
     state_.digest = whole_digest(state_);
   }
 
@@ -86,16 +86,16 @@ class Books {
   }
   std::vector<float> decoded(diloco::Round round, const Bytes& payload) const {
     const auto segments = fragments_.segments(fragments_.of_round(round));
-    const Decoder decoder(payload, layout(), segments);
-    std::vector<float> values(layout().size());
+    const Decoder decoder(payload, small_layout(), segments);
+    std::vector<float> values(small_layout().size());
     for (const std::size_t s : segments) {
-      const diloco::Segment& segment = layout().segments()[s];
+      const diloco::Segment& segment = small_layout().segments()[s];
       decoder.add(s, 1.0F, std::span(values).subspan(segment.offset, segment.count));
     }
     return values;
   }
   std::vector<float> open_work() const {
-    std::vector<float> delta(layout().size());
+    std::vector<float> delta(small_layout().size());
     if (!overlaps_ && state_.work.steps == 0) return delta;
     diloco::pseudo_gradient(state_.mark.empty() ? state_.anchor : state_.mark, state_.params,
                             delta);
@@ -104,7 +104,7 @@ class Books {
 
   void train() {
     if (!overlaps_ && state_.contributed() && state_.mark.empty()) state_.mark = state_.params;
-    for (const diloco::PlacedTensor& tensor : layout().tensors()) {
+    for (const diloco::PlacedTensor& tensor : small_layout().tensors()) {
       for (std::size_t i = 0; i < tensor.spec.count(); ++i) {
         const auto step = static_cast<float>(static_cast<int>(engine_() % 17) - 8) * 0x1p-12F;
         state_.params[tensor.offset + i] += step;
@@ -177,14 +177,14 @@ class Books {
   }
 
   void restart() {
-    save_outer_state(directory_.path(), layout(), state_, {}, {});
-    OuterState fresh(layout());
-    ASSERT_TRUE(load_outer_state(directory_.path(), layout(), fresh));
+    save_outer_state(directory_.path(), small_layout(), state_, {}, {});
+    OuterState fresh(small_layout());
+    ASSERT_TRUE(load_outer_state(directory_.path(), small_layout(), fresh));
     state_ = std::move(fresh);
   }
 
   void check() const {
-    Sum sum(layout().size());
+    Sum sum(small_layout().size());
     add(delivered_, 1, sum);
     add(reported_, 1, sum);
     if (feedback_) add(state_.residual, 1, sum);
@@ -200,7 +200,7 @@ class Books {
   std::optional<OuterRound> round_;
   TemporaryDirectory directory_;
   std::map<std::pair<diloco::Round, std::uint32_t>, Bytes> sent_;  // in flight, as the run sees it
-  Sum done_ = Sum(layout().size()), delivered_ = done_, reported_ = done_;
+  Sum done_ = Sum(small_layout().size()), delivered_ = done_, reported_ = done_;
 };
 
 class Conservation : public testing::TestWithParam<Case> {};

@@ -7,13 +7,13 @@
 namespace causeway::wan_sim {
 namespace {
 
-constexpr int kDraws = 100'000;
+constexpr int kMeanDraws = 100'000;
 
 template <typename Draw>
 double mean(Draw draw) {
   double sum = 0;
-  for (int i = 0; i < kDraws; ++i) sum += draw(mix(42, static_cast<std::uint64_t>(i)));
-  return sum / kDraws;
+  for (int i = 0; i < kMeanDraws; ++i) sum += draw(mix(42, static_cast<std::uint64_t>(i)));
+  return sum / kMeanDraws;
 }
 
 TEST(Chance, HasTheMeansOfItsDistributions) {
@@ -24,7 +24,7 @@ TEST(Chance, HasTheMeansOfItsDistributions) {
 }
 
 TEST(Chance, UniformStaysInsideTheOpenInterval) {
-  for (std::uint64_t key = 0; key < kDraws; ++key) {
+  for (std::uint64_t key = 0; key < kMeanDraws; ++key) {
     ASSERT_GT(uniform(key), 0.0);
     ASSERT_LT(uniform(key), 1.0);
   }

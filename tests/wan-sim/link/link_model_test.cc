@@ -167,8 +167,8 @@ TEST(LinkModel, JitterOfLonePacketsIsHalfNormal) {
   LinkModel link(profile, 1);
   link.add_flow(9);
   double sum_ms = 0, sum_squares = 0;
-  constexpr int kPackets = 20'000;
-  for (int i = 0; i < kPackets; ++i) {
+  constexpr int kJittered = 20'000;
+  for (int i = 0; i < kJittered; ++i) {
     link.offer(0, 125, i * 1s);  // 10 us to send
     const auto arrivals = link.advance(i * 1s + 500ms);
     ASSERT_EQ(arrivals.size(), 1U);
@@ -178,8 +178,8 @@ TEST(LinkModel, JitterOfLonePacketsIsHalfNormal) {
     sum_ms += late_ms;
     sum_squares += late_ms * late_ms;
   }
-  EXPECT_NEAR(sum_ms / kPackets, 0.5 * std::sqrt(2 / M_PI), 0.005);
-  EXPECT_NEAR(std::sqrt(sum_squares / kPackets), 0.5, 0.005);
+  EXPECT_NEAR(sum_ms / kJittered, 0.5 * std::sqrt(2 / M_PI), 0.005);
+  EXPECT_NEAR(std::sqrt(sum_squares / kJittered), 0.5, 0.005);
 }
 
 TEST(LinkModel, JitterDependsOnTheOffsetNotOnTheTime) {
