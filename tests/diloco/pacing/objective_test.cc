@@ -11,18 +11,18 @@ namespace {
 
 // Where d/dK of (1 + lambda ln(K / K0)) (K + c) / K is 0 for K0 = 30 and an exchange of c steps:
 // K = c ((1 + lambda ln(K / K0)) / lambda - 1).
-struct Row {
+struct Steps {
   double exchange_per_step;
   double k[4];  // for lambda .05, .10, .15, .30; 0: clamped, whatever it is
 };
 constexpr double kLambdas[] = {0.05, 0.10, 0.15, 0.30};
-constexpr Row kTable[] = {{3, {59, 27, 15, 0}},
+constexpr Steps kTable[] = {{3, {59, 27, 15, 0}},
                           {10, {209, 102, 64, 18}},
                           {30, {663, 343, 231, 109}},
                           {100, {2335, 1275, 908, 518}}};
 
 TEST(Objective, StationaryKIsThePublishedTable) {
-  for (const Row& row : kTable) {
+  for (const Steps& row : kTable) {
     for (int i = 0; i < 4; ++i) {
       const StatisticalPrice price{.lambda = kLambdas[i]};
       const double k = stationary_k(row.exchange_per_step, price);

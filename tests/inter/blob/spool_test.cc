@@ -218,7 +218,7 @@ TEST_F(SpoolTest, RestartDeletesDamagedBlobs) {
 
 // A run that an earlier version began: what it holds must be there for that version.
 TEST_F(SpoolTest, KeepsBlobsThatAnEarlierVersionNamedAndSaysSo) {
-  const Bytes bytes = make_bytes(1000);
+  const Bytes bytes = seeded_bytes(1000);
   Sha256 plain;
   plain.update(bytes);
   const auto path = blob_path(directory_.path(), {plain.finish(), bytes.size()});
@@ -237,7 +237,7 @@ TEST_F(SpoolTest, KeepsBlobsThatAnEarlierVersionNamedAndSaysSo) {
 
 // A process that was killed between storing a chunk and noting its hash.
 TEST_F(SpoolTest, RestartDropsChunksThatWereNotNoted) {
-  const Bytes bytes = make_bytes(kThree);
+  const Bytes bytes = seeded_bytes(kThree);
   const BlobId id = id_of(bytes);
   {
     Spool spool(directory_.path(), 1U << 30);
@@ -253,7 +253,7 @@ TEST_F(SpoolTest, RestartDropsChunksThatWereNotNoted) {
 
 TEST_F(SpoolTest, IsNotCompleteBeforeTheLastHashIsNoted) {
   Spool spool(directory_.path(), 1U << 30);
-  const Bytes bytes = make_bytes(kThree);
+  const Bytes bytes = seeded_bytes(kThree);
   const BlobId id = id_of(bytes);
   for (const std::uint64_t chunk : {2, 0, 1}) spool.store(id, chunk, chunk_of(bytes, chunk));
   const std::uint64_t life = spool.life(id);
