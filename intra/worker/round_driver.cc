@@ -17,6 +17,7 @@
 #include "diloco/files/fault_point.h"
 #include "diloco/files/file_io.h"
 #include "intra/base/error.h"
+#include "intra/base/resources.h"
 #include "intra/collective/collective.h"
 #include "intra/outer/encoding_log.h"
 
@@ -291,16 +292,19 @@ void RoundDriver::drop_work() {
 // Rank 0 writes, and it alone knows whether the disk took it: the others go its way.
 bool RoundDriver::write(Saving& saving, Refusal refusal, const std::function<void()>& work) {
   bool written = true;
-  together(gathering_->group(), "saving to disk", [&] {
-    if (!gathering_->leads() || !work) return;
-    if (refusal == Refusal::throws) return work();
-    written = saving.attempt(work);
-  });
+  const auto all_ranks = [&] {
+    together(gathering_->group(), "saving to disk", [&] {
+      if (!gathering_->leads() || !work) return;
+      if (refusal == Refusal::throws) return work();
+      written = saving.attempt(work);
+    });
+  };
+  save_s_ += seconds_of(all_ranks);
   return written;
 }
 
 bool RoundDriver::save(Refusal refusal) {
-  trainer_.settle_state();
+  save_s_ += seconds_of([this] { trainer_.settle_state(); });
   return write(saving_state_, refusal, [this] { trainer_.write_state(); });
 }
 
@@ -358,6 +362,7 @@ void RoundDriver::report(diloco::Progress& progress) {
   steps_shown_ = std::max(steps_shown_, train_.schedule_step + state_.step_in_round());
   progress.set_step(steps_shown_);
   progress.set_round(state_.version);
+  progress.set_save_s(save_s_);
   gathering_->tell([&](auto& session) { session.report(progress); });
 }
 

@@ -197,6 +197,7 @@ class RoundDriver {
   Taking taking_ = Taking::nothing;
   std::optional<Stint> more_;  // for next()
   std::uint64_t steps_shown_ = 0;
+  double save_s_ = 0;               // that saves held this thread up for
   std::optional<Offered> offered_;  // the snapshot that is on disk
   Saving saving_state_{"the training state"}, saving_snapshot_{"the snapshot for other regions"},
       archiving_{"the state for replays"};
