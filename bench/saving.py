@@ -12,6 +12,7 @@ import os
 import pathlib
 import re
 import subprocess
+import sys
 import tempfile
 import time
 
@@ -157,6 +158,7 @@ def main():
     for _ in range(flags.turns):
         for program in flags.programs:
             measure(program, flags)
+            sys.stdout.flush()
 
 
 if __name__ == "__main__":
