@@ -18,6 +18,7 @@ void each_number(Each each) {
   each("wait_s", &P::wait_s, &P::set_wait_s);
   each("in_region_s", &P::in_region_s, &P::set_in_region_s);
   each("outer_s", &P::outer_s, &P::set_outer_s);
+  each("save_s", &P::save_s, &P::set_save_s);
   each("memory_peak_bytes", &P::memory_peak_bytes, &P::set_memory_peak_bytes);
   each("device_memory_peak_bytes", &P::device_memory_peak_bytes, &P::set_device_memory_peak_bytes);
   each("val_loss", &P::val_loss, &P::set_val_loss);

@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <atomic>
 #include <cassert>
 #include <cstdint>
 #include <cstring>
@@ -48,8 +49,10 @@ void check(std::span<const TensorView> tensors) {
 // The tensors' bytes as they are written.
 class Written {
  public:
-  Written(std::span<const TensorView> tensors, StoredAs stored)
-      : tensors_(tensors), stored_(stored), rounded_(tensors.size()) {
+  Written(std::span<const TensorView> tensors, StoredAs stored, const WriteHooks& hooks)
+      : tensors_(tensors), stored_(stored), rounded_(tensors.size()), readers_(tensors.size()) {
+    for (std::atomic<int>& readers : readers_) readers = 2;
+    tensor_read_ = hooks.tensor_read;
     if (stored == StoredAs::fp32) return;
     for_each([this](std::size_t i) {
       rounded_[i].resize(tensors_[i].values.size());
@@ -69,17 +72,27 @@ class Written {
   }
   // Each by a thread, as many at a time as there are: a hash may take longer than its bytes' way to
   // disk.
-  std::vector<std::string> hashes() const {
+  std::vector<std::string> hashes() {
     std::vector<std::string> hashes(tensors_.size());
-    for_each([&](std::size_t i) { hashes[i] = diloco::to_hex(diloco::sha256(bytes(i))); });
+    for_each([&](std::size_t i) {
+      const std::string& known = tensors_[i].sha256;
+      hashes[i] = known.empty() ? diloco::to_hex(diloco::sha256(bytes(i))) : known;
+      read(i);
+    });
     return hashes;
+  }
+  // By one of the two who do.
+  void read(std::size_t i) {
+    if (--readers_[i] == 0 && tensor_read_) tensor_read_(i);
   }
 
  private:
+  // The first ones first: somebody may wait for them.
   template <typename Work>
   void for_each(const Work& work) const {
-    const auto one = [&](std::size_t i) {
-      work(i);
+    std::atomic<std::size_t> next = 0;
+    const auto one = [&](std::size_t) {
+      work(next++);
       return true;
     };
     compression::first_failure(tensors_.size(), one, 1);
@@ -88,6 +101,8 @@ class Written {
   std::span<const TensorView> tensors_;
   StoredAs stored_;
   std::vector<std::vector<std::uint16_t>> rounded_;
+  std::vector<std::atomic<int>> readers_;  // of each tensor, that are not done with it
+  std::function<void(std::size_t)> tensor_read_;
 };
 
 std::string make_header(std::span<const TensorView> tensors, const Written& written,
@@ -116,27 +131,33 @@ std::string make_header(std::span<const TensorView> tensors, const Written& writ
 
 }  // namespace
 
-void write_safetensors(const fs::path& file, std::span<const TensorView> tensors,
-                       const std::map<std::string, std::string>& metadata,
-                       const std::function<void()>& before_it_is_named, StoredAs stored) {
+std::vector<std::string> write_safetensors(const fs::path& file,
+                                           std::span<const TensorView> tensors,
+                                           const std::map<std::string, std::string>& metadata,
+                                           const WriteHooks& hooks, StoredAs stored) {
   check(tensors);
-  const Written written(tensors, stored);
+  Written written(tensors, stored, hooks);
   const std::string unknown(2 * sizeof(diloco::Digest), '0');  // a hash, as long as it is not known
   const std::string reserved =
       make_header(tensors, written, metadata, std::vector(tensors.size(), unknown));
   assert(reserved.size() <= kSafetensorsHeaderBytesMax);
   const std::uint64_t length = reserved.size();
-  auto hashes = std::async(written.is_large() ? std::launch::async : std::launch::deferred,
-                           [&written] { return written.hashes(); });
+  auto hashing = std::async(written.is_large() ? std::launch::async : std::launch::deferred,
+                            [&written] { return written.hashes(); });
   diloco::AtomicFile out(file);
   out.append(std::as_bytes(std::span(&length, 1)));
   out.append(std::as_bytes(std::span(reserved)));
-  for (std::size_t i = 0; i < tensors.size(); ++i) out.append(written.bytes(i));
-  const std::string header = make_header(tensors, written, metadata, hashes.get());
+  for (std::size_t i = 0; i < tensors.size(); ++i) {
+    out.append(written.bytes(i));
+    written.read(i);
+  }
+  const std::vector<std::string> hashes = hashing.get();
+  const std::string header = make_header(tensors, written, metadata, hashes);
   assert(header.size() == length);
   out.overwrite(sizeof length, std::as_bytes(std::span(header)));
-  if (before_it_is_named) before_it_is_named();
+  if (hooks.before_it_is_named) hooks.before_it_is_named();
   out.commit(diloco::Durability::on_disk);
+  return hashes;
 }
 
 }  // namespace causeway::intra

@@ -32,7 +32,7 @@ fs::path state_file(const fs::path& region_directory, std::uint32_t age = 0) {
 
 // Whether the newest state is one of this version, perhaps damaged, or gone: the next one takes its
 // place, and the one before it stays.
-bool gives_way(const fs::path& newest, const OuterState& state) {
+bool gives_way(const fs::path& newest, const StateImage& state) {
   if (!fs::exists(newest) || !state.on_disk) return true;
   try {
     const std::string version = StateReader(newest).get("version");
@@ -145,8 +145,8 @@ std::vector<InFlight> read_in_flight(const fs::path& region_directory, const Sta
 }
 
 // Before the state: it must never be without what it names.
-void write_contributions(const fs::path& region_directory, const OuterState& state) {
-  for (const InFlight& own : state.in_flight) {
+void write_contributions(const fs::path& region_directory, const std::vector<InFlight>& in_flight) {
+  for (const InFlight& own : in_flight) {
     if (own.payload.empty()) continue;
     const fs::path file = contribution_file(region_directory, own.payload.hash());
     if (!fs::exists(file))
@@ -184,8 +184,7 @@ Metadata describe(const OuterState& state, const diloco::Layout& layout) {
           {"data_cursor", to_metadata(state.work.data_cursor)},
           {"work_steps", to_metadata(state.work.steps)},
           {"work_compute_s", to_metadata(state.work.compute_s)},
-          {"marked", to_metadata(int{!state.mark.empty()})},
-          {"in_flight", describe(state.in_flight)}};
+          {"marked", to_metadata(int{!state.mark.empty()})}};
 }
 
 void check_origin(const StateReader& reader, const diloco::Layout& layout) {
@@ -238,6 +237,10 @@ fs::path snapshot_file(const fs::path& region_directory) {
   return checkpoint_directory(region_directory) / "snapshot.safetensors";
 }
 
+fs::path newest_state_file(const fs::path& region_directory) {
+  return state_file(region_directory);
+}
+
 std::vector<fs::path> state_files(const fs::path& region_directory) {
   std::vector<fs::path> files;
   for (std::uint32_t age = 0;; ++age) {
@@ -279,27 +282,53 @@ void StateReader::refuse(const std::string& why) const {
       file_.string() + ": " + why + "; remove it to start from the run's own state");
 }
 
-void save_outer_state(const fs::path& region_directory, const diloco::Layout& layout,
-                      OuterState& state, std::vector<TensorView> more_tensors,
-                      std::map<std::string, std::string> more_metadata, std::uint32_t kept) {
+StateImage image_of(const OuterState& state, const diloco::Layout& layout,
+                    std::vector<TensorView> more_tensors, Metadata more_metadata) {
+  more_metadata.merge(describe(state, layout));
+  StateImage image{.tensors = {flat_tensor("params", state.params)},
+                   .metadata = std::move(more_metadata),
+                   .in_flight = state.in_flight,
+                   .version = state.version,
+                   .digest = state.digest,
+                   .on_disk = state.on_disk};
+  std::ranges::move(more_tensors, std::back_inserter(image.tensors));
+  image.stepped = image.tensors.size();
+  for (const auto& [name, span] :
+       {std::pair("residual", &state.residual), std::pair("mark", &state.mark)}) {
+    if (!span->empty()) image.tensors.push_back(flat_tensor(name, *span));
+  }
+  image.tensors.push_back(flat_tensor("anchor", state.anchor));
+  image.tensors.push_back(flat_tensor("momentum", state.momentum));
+  return image;
+}
+
+std::vector<std::string> write_state(const fs::path& region_directory, StateImage& image,
+                                     std::uint32_t kept,
+                                     const std::function<void(std::size_t)>& tensor_read) {
   diloco::create_private_directories(checkpoint_directory(region_directory));
   const fs::path newest = state_file(region_directory);
-  const bool ages = !gives_way(newest, state);
+  const bool ages = !gives_way(newest, image);
   // While the next one is written, there are no more than are kept, it among them.
   remove_states(region_directory, ages ? std::max(kept, 2U) - 1 : std::max(kept, 1U));
   remove_old_contributions(region_directory);  // makes room
-  write_contributions(region_directory, state);
-  more_tensors.push_back(flat_tensor("params", state.params));
-  more_tensors.push_back(flat_tensor("anchor", state.anchor));
-  more_tensors.push_back(flat_tensor("momentum", state.momentum));
-  if (!state.residual.empty()) more_tensors.push_back(flat_tensor("residual", state.residual));
-  if (!state.mark.empty()) more_tensors.push_back(flat_tensor("mark", state.mark));
-  more_metadata.merge(describe(state, layout));
-  write_safetensors(newest, more_tensors, more_metadata, [&] {
+  write_contributions(region_directory, image.in_flight);
+  image.metadata.emplace("in_flight", describe(image.in_flight));
+  image.in_flight.clear();  // nobody else may need their memory any more
+  const auto age = [&] {
     if (ages) age_states(region_directory, kept);
-  });
-  state.on_disk = state.version;
+  };
+  auto hashes = write_safetensors(newest, image.tensors, image.metadata,
+                                  {.tensor_read = tensor_read, .before_it_is_named = age});
   remove_old_contributions(region_directory);
+  return hashes;
+}
+
+void save_outer_state(const fs::path& region_directory, const diloco::Layout& layout,
+                      OuterState& state, std::vector<TensorView> more_tensors,
+                      Metadata more_metadata, std::uint32_t kept) {
+  StateImage image = image_of(state, layout, std::move(more_tensors), std::move(more_metadata));
+  write_state(region_directory, image, kept);
+  state.on_disk = state.version;
 }
 
 bool load_outer_state(const fs::path& region_directory, const diloco::Layout& layout,
@@ -337,14 +366,23 @@ void save_snapshot(const fs::path& region_directory, const diloco::Layout& layou
 }
 
 void write_snapshot(const fs::path& file, const diloco::Layout& layout, const OuterState& state) {
-  const std::vector<TensorView> tensors{flat_tensor("anchor", state.anchor),
-                                        flat_tensor("momentum", state.momentum)};
-  write_safetensors(file, tensors,
-                    {{"format", kFormat},
-                     {"layout", fingerprint(layout)},
-                     {"tensors", describe_tensors(layout)},
-                     {"version", to_metadata(state.version)},
-                     {"digest", diloco::to_hex(state.digest)}});
+  write_snapshot(file, snapshot_of(state, layout));
+}
+
+SnapshotImage snapshot_of(const OuterState& state, const diloco::Layout& layout) {
+  return {.tensors = {flat_tensor("anchor", state.anchor), flat_tensor("momentum", state.momentum)},
+          .metadata = {{"format", kFormat},
+                       {"layout", fingerprint(layout)},
+                       {"tensors", describe_tensors(layout)},
+                       {"version", to_metadata(state.version)},
+                       {"digest", diloco::to_hex(state.digest)}},
+          .version = state.version,
+          .digest = state.digest};
+}
+
+std::vector<std::string> write_snapshot(const fs::path& file, const SnapshotImage& image,
+                                        const std::function<void(std::size_t)>& tensor_read) {
+  return write_safetensors(file, image.tensors, image.metadata, {.tensor_read = tensor_read});
 }
 
 void adopt_snapshot(const StateReader& snapshot, const diloco::Layout& layout,

@@ -27,6 +27,8 @@ namespace causeway::intra {
 std::filesystem::path checkpoint_directory(const std::filesystem::path& region_directory);
 std::filesystem::path snapshot_file(const std::filesystem::path& region_directory);
 
+std::filesystem::path newest_state_file(const std::filesystem::path& region_directory);
+
 // Those of a region's training states, newest first.
 std::vector<std::filesystem::path> state_files(const std::filesystem::path& region_directory);
 
@@ -83,9 +85,33 @@ struct SavePlan {
 // How many states are kept, the newest included, unless somebody says otherwise.
 inline constexpr std::uint32_t kStatesKept = 2;
 
+// A state from this size on is saved beside steps: a smaller one is written sooner than a thread is
+// worth its start.
+inline constexpr std::uint64_t kSavedBesideStepsBytes = 64U << 20;
+
+// A state as its file will have it: the spans where they lie, all else copied, so that only whoever
+// changes a span waits until it is read.
+struct StateImage {
+  std::vector<TensorView> tensors;  // the first `stepped` are those that inner steps change
+  std::size_t stepped = 0;
+  std::map<std::string, std::string> metadata;  // without what is in flight
+  std::vector<InFlight> in_flight;
+  diloco::Round version = 0;
+  diloco::Digest digest{};
+  std::optional<diloco::Round> on_disk;  // as OuterState's
+};
+// `more_tensors`: what else inner steps change.
+StateImage image_of(const OuterState& state, const diloco::Layout& layout,
+                    std::vector<TensorView> more_tensors,
+                    std::map<std::string, std::string> more_metadata);
 // Atomic; takes the place of an earlier state of the same version, or of one that nobody has read.
-// Throws std::system_error naming
-// the file.
+// Returns the SHA-256 of the tensors, in hex; what was in flight has left the image then. Throws
+// std::system_error naming the file. On any thread, one at a time.
+std::vector<std::string> write_state(
+    const std::filesystem::path& region_directory, StateImage& image,
+    std::uint32_t kept = kStatesKept,
+    const std::function<void(std::size_t tensor)>& tensor_read = {});
+// Both at once; the state is on disk then.
 void save_outer_state(const std::filesystem::path& region_directory, const diloco::Layout& layout,
                       OuterState& state, std::vector<TensorView> more_tensors,
                       std::map<std::string, std::string> more_metadata,
@@ -95,6 +121,19 @@ void save_outer_state(const std::filesystem::path& region_directory, const diloc
 bool load_outer_state(const std::filesystem::path& region_directory, const diloco::Layout& layout,
                       OuterState& state,
                       const std::function<void(const StateReader&)>& read_more = {});
+
+// A snapshot as its file will have it.
+struct SnapshotImage {
+  std::vector<TensorView> tensors;
+  std::map<std::string, std::string> metadata;
+  diloco::Round version = 0;
+  diloco::Digest digest{};
+};
+SnapshotImage snapshot_of(const OuterState& state, const diloco::Layout& layout);
+// Returns and throws as write_state().
+std::vector<std::string> write_snapshot(
+    const std::filesystem::path& file, const SnapshotImage& image,
+    const std::function<void(std::size_t tensor)>& tensor_read = {});
 
 void save_snapshot(const std::filesystem::path& region_directory, const diloco::Layout& layout,
                    const OuterState& state);

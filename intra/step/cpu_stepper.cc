@@ -57,7 +57,7 @@ class CpuStepper final : public Stepper {
   void begin(float lr) override {
     assert(state_);
     host_work().held_up(host_work().run());
-    if (share_) share_->keep();
+    if (share_) drop_moments_of_others();
     lr_ = lr;
     loss_ = 0;
     model_->params_changed();  // by an outer round, perhaps
@@ -79,6 +79,7 @@ class CpuStepper final : public Stepper {
     if (!std::isfinite(norm)) return norm;
     const float clip = options_.inner.clip_norm;
     const float factor = clip > 0 && norm > clip ? static_cast<float>(clip / norm) : 1.0F;
+    host_work().await_update();
     step(factor);
     model_->params_changed();
     return norm;
@@ -89,6 +90,11 @@ class CpuStepper final : public Stepper {
   }
 
  private:
+  void drop_moments_of_others() {
+    host_work().await_update();
+    share_->keep();
+  }
+
   // A matrix of Muon's is stepped by one rank and sent to the others: that takes less time than to
   // step all, and replicas stay the same where ranks have different CPUs.
   void step(float gradient_scale) {

@@ -243,10 +243,13 @@ class TimedTrainer : public InnerTrainer {
   StepOutcome step(const InnerStep& step, bool stop_requested) override {
     assert(group_);
     const auto end = Clock::now() + std::chrono::milliseconds(options_.train.timed_step_ms);
-    nudge(step.index);
+    const auto update = end - std::chrono::duration_cast<Clock::duration>(nudge_);
     const double work_s = host_work_.run();
-    const std::chrono::duration<double> late = Clock::now() - end;
+    const std::chrono::duration<double> late = Clock::now() - update;
     host_work_.held_up(std::clamp(late.count(), 0.0, work_s));
+    wait_until(update);
+    host_work_.await_update();
+    nudge_ = std::chrono::duration<double>(seconds_of([&] { nudge(step.index); }));
     wait_until(end);
     std::array<float, 1> stop{stop_requested ? 1.0F : 0.0F};
     group_->all_reduce_sum(stop);
@@ -276,6 +279,7 @@ class TimedTrainer : public InnerTrainer {
   const WorkerOptions& options_;
   diloco::Layout layout_;
   HostWork host_work_;
+  std::chrono::duration<double> nudge_{};  // that the last one took
   Collective* group_ = nullptr;
   TrainingState* state_ = nullptr;
 };

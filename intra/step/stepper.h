@@ -25,7 +25,7 @@ class HostWork {
  public:
   // Takes the place of what waits.
   void put(std::function<void()> work) { work_ = std::move(work); }
-  void drop() { work_ = {}; }
+  void drop() { work_ = hold_ = {}; }
   bool waits() const { return static_cast<bool>(work_); }
 
   // Of whoever takes the step: does the work, once, even if it throws. Returns the seconds that
@@ -34,6 +34,13 @@ class HostWork {
     if (!work_) return 0;
     return seconds_of(std::exchange(work_, {}));
   }
+  // Until `over` returns, the state's parameters and moments stay as they are.
+  void hold_update(std::function<void()> over) { hold_ = std::move(over); }
+  // Of whoever takes the step, before it changes them.
+  void await_update() {
+    if (hold_) held_up(seconds_of(std::exchange(hold_, {})));
+  }
+
   // By so much the work made its step longer.
   void held_up(double seconds) { held_up_s_ += seconds; }
 
@@ -41,7 +48,7 @@ class HostWork {
   double take_held_up_s() { return std::exchange(held_up_s_, 0); }
 
  private:
-  std::function<void()> work_;
+  std::function<void()> work_, hold_;
   double held_up_s_ = 0;
 };
 

@@ -17,22 +17,27 @@ Kept kept_by(const WorkerOptions& options) {
           .moments = options.train.timed_step_ms == 0};
 }
 
-void save_state(const std::filesystem::path& region_directory, const diloco::Layout& layout,
-                TrainingState& state, std::uint32_t kept) {
+StateImage image_of(const diloco::Layout& layout, TrainingState& state) {
   std::vector<TensorView> moments;
   for (const auto& [name, moment] : {std::pair("first_moment", state.optimizer.first_moment()),
                                      std::pair("second_moment", state.optimizer.second_moment())}) {
     if (!moment.empty()) moments.push_back(flat_tensor(name, moment));
   }
-  save_outer_state(region_directory, layout, state, std::move(moments),
-                   {{"optimizer_steps", to_metadata(state.optimizer_steps)},
-                    {"steps", to_metadata(state.steps)},
-                    {"tokens", to_metadata(state.tokens)},
-                    {"compute_s", to_metadata(state.compute_s)},
-                    {"wait_s", to_metadata(state.wait_s)},
-                    {"in_region_s", to_metadata(state.in_region_s)},
-                    {"outer_s", to_metadata(state.outer_s)}},
-                   kept);
+  return image_of(state, layout, std::move(moments),
+                  {{"optimizer_steps", to_metadata(state.optimizer_steps)},
+                   {"steps", to_metadata(state.steps)},
+                   {"tokens", to_metadata(state.tokens)},
+                   {"compute_s", to_metadata(state.compute_s)},
+                   {"wait_s", to_metadata(state.wait_s)},
+                   {"in_region_s", to_metadata(state.in_region_s)},
+                   {"outer_s", to_metadata(state.outer_s)}});
+}
+
+void save_state(const std::filesystem::path& region_directory, const diloco::Layout& layout,
+                TrainingState& state, std::uint32_t kept) {
+  StateImage image = image_of(layout, state);
+  write_state(region_directory, image, kept);
+  state.on_disk = state.version;
 }
 
 bool load_state(const std::filesystem::path& region_directory, const diloco::Layout& layout,

@@ -13,6 +13,7 @@
 #include "intra/data/data.h"
 #include "intra/model/model.h"
 #include "intra/outer/codec_policy.h"
+#include "intra/outer/state_file.h"
 #include "intra/published/checkpoint.h"
 
 namespace causeway::intra {
@@ -32,6 +33,8 @@ struct TrainOptions {
   std::uint64_t held_out_sequences = 0;
   std::uint32_t checkpoint_rounds = 10;  // rounds between training states and snapshots
   std::uint32_t checkpoints_kept = 2;    // training states on disk, the newest included
+  // A state of so many bytes or more is written while steps go on.
+  std::uint64_t saved_beside_steps_bytes = kSavedBesideStepsBytes;
   // > 0: no computation; a step is a timed wait (for measuring utilisation; reported as such).
   std::uint32_t timed_step_ms = 0;
   std::size_t bucket_bytes = 25U << 20;  // all-reduce granularity

@@ -32,7 +32,9 @@ RoundDriver::Region region_of(const WorkerOptions& options) {
           .coordinator = options.coordinator,
           .certificates = options.certificates,
           .settings = options.settings,
-          .save_rounds = options.train.checkpoint_rounds};
+          .save_rounds = options.train.checkpoint_rounds,
+          .states_kept = options.train.checkpoints_kept,
+          .saved_beside_steps_bytes = options.train.saved_beside_steps_bytes};
 }
 
 }  // namespace
@@ -292,12 +294,16 @@ void RegionWorker::settle_state() {
   trainer_->settle(Settle::all);
 }
 
-void RegionWorker::write_state() {
-  save_state(options_.directory, layout_, state_, options_.train.checkpoints_kept);
+StateImage RegionWorker::image() {
+  return image_of(layout_, state_);
+}
+
+void RegionWorker::hold_back_steps(const std::function<void()>& read) {
+  trainer_->host_work().hold_update(read);
 }
 
 void RegionWorker::stop() {
-  driver_.save(RoundDriver::Refusal::throws);
+  driver_.save(Refusal::throws);
   trainer_->leave();
   throw std::system_error(Errc::interrupted, "interrupted; the state is saved in " +
                                                  checkpoint_directory(options_.directory).string() +
@@ -305,7 +311,7 @@ void RegionWorker::stop() {
 }
 
 WorkerResult RegionWorker::finish() {
-  driver_.checkpoint(RoundDriver::Refusal::throws);
+  driver_.checkpoint(Refusal::throws);
   enter("evaluate");
   WorkerResult result = make_result();
   if (std::isfinite(result.progress.val_loss()) && !result.timed_steps) {

@@ -65,7 +65,8 @@ class RegionWorker final : private RoundTrainer {
   void replace_state(const std::function<void()>& replace) override;
   void start_afresh() override;
   void settle_state() override;
-  void write_state() override;
+  StateImage image() override;
+  void hold_back_steps(const std::function<void()>& read) override;
   [[noreturn]] void stop() override;
 
   void charge_wait();

@@ -1,7 +1,6 @@
 #include "intra/worker/round_driver.h"
 
 #include <algorithm>
-#include <bit>
 #include <cassert>
 #include <memory>
 #include <span>
@@ -17,6 +16,7 @@
 #include "diloco/files/fault_point.h"
 #include "diloco/files/file_io.h"
 #include "intra/base/error.h"
+#include "intra/base/resources.h"
 #include "intra/collective/collective.h"
 #include "intra/outer/encoding_log.h"
 
@@ -30,7 +30,12 @@ constexpr int kFailuresMax = 8;
 }  // namespace
 
 RoundDriver::RoundDriver(Region region, OuterState& state, RoundTrainer& trainer)
-    : region_(std::move(region)), state_(state), trainer_(trainer) {}
+    : region_(std::move(region)),
+      state_(state),
+      trainer_(trainer),
+      saver_({.directory = region_.directory,
+              .states_kept = region_.states_kept,
+              .beside_steps_bytes = region_.saved_beside_steps_bytes}) {}
 
 // ---- Gatherings ----
 
@@ -53,11 +58,14 @@ diloco::AttachRequest RoundDriver::request() const {
 void RoundDriver::join(Gathering& gathering, OuterRound round) {
   gathering_ = &gathering;
   round_.emplace(std::move(round));
+  saver_.changed();
   note_earlier_life();
   offer_again();
 }
 
 void RoundDriver::leave() {
+  hand_over_when_saved_ = false;
+  end_save();
   gathering_ = nullptr;
   taking_ = Taking::nothing;
   more_.reset();
@@ -95,19 +103,31 @@ bool RoundDriver::recover(const std::system_error& error) {
 
 std::optional<Stint> RoundDriver::next() {
   while (!more_) {
+    look_for_saved();
     trainer_.enter("wait");
     const diloco::Instruction instruction = ask();
+    prepare_for(instruction);
     more_ = std::visit([this](const auto& told) { return follow(told); }, instruction);
     if (!more_) failures_ = 0;
     if (std::holds_alternative<diloco::Finish>(instruction)) return std::nullopt;
   }
+  saver_.changed();  // by the steps that follow
   return std::exchange(more_, std::nullopt);
+}
+
+// All but the end changes the state, and all but steps may change any span of it.
+void RoundDriver::prepare_for(const diloco::Instruction& instruction) {
+  if (std::holds_alternative<diloco::Finish>(instruction)) return;
+  saver_.changed();
+  if (!std::holds_alternative<diloco::Train>(instruction)) await_saved_spans();
 }
 
 diloco::Instruction RoundDriver::ask() {
   try {
-    auto instruction =
-        gathering_->next([this](const std::string& what) { trainer_.waiting(what); });
+    auto instruction = gathering_->next([this](const std::string& what) {
+      look_for_saved();
+      trainer_.waiting(what);
+    });
     // Not before: fresh weights belong to no run until it has something for them to do.
     if (state_.run_id.empty()) state_.run_id = gathering_->attachment().run_id;
     return instruction;
@@ -207,6 +227,7 @@ std::optional<Stint> RoundDriver::follow(const diloco::Restore& restore) {
       "work since the last round are dropped ({} inner steps); contributions under way still count "
       "if a round lists them",
       restore.version, state_.version, state_.work.steps);
+  end_save();
   offered_.reset();  // it may be of what the run took back
   trainer_.replace_state(
       [&] { together(gathering_->group(), "restoring", [&] { adopt(restore); }); });
@@ -228,10 +249,12 @@ void RoundDriver::adopt(const diloco::Restore& restore) {
 void RoundDriver::archive_state() {
   trainer_.spans().settled(Flat::anchor);
   trainer_.spans().settled(Flat::momentum);
-  write(archiving_, Refusal::trains_on, [&] {
-    const auto file = diloco::archived_state(region_.directory, state_.version);
-    if (!diloco::has_archive(region_.directory) || exists(file)) return;
-    write_snapshot(file, round_->ownership().layout(), state_);
+  save_s_ += seconds_of([&] {
+    together(gathering_->group(), "saving to disk", [&] {
+      const auto file = diloco::archived_state(region_.directory, state_.version);
+      if (!gathering_->leads() || !diloco::has_archive(region_.directory) || exists(file)) return;
+      archiving_.attempt([&] { write_snapshot(file, round_->ownership().layout(), state_); });
+    });
   });
 }
 
@@ -257,11 +280,14 @@ void RoundDriver::begin_at(std::uint64_t cursor) {
 }
 
 bool RoundDriver::called_back() {
+  look_for_saved();
   return taking_ == Taking::cut_off && gathering_->called_back();
 }
 
 void RoundDriver::done(bool finite) {
   failures_ = 0;
+  saver_.changed();
+  if (!finite) await_saved_spans();
   switch (std::exchange(taking_, Taking::nothing)) {
     case Taking::nothing:
       return;
@@ -288,41 +314,73 @@ void RoundDriver::drop_work() {
 
 // ---- What it keeps and shows ----
 
-// Rank 0 writes, and it alone knows whether the disk took it: the others go its way.
-bool RoundDriver::write(Saving& saving, Refusal refusal, const std::function<void()>& work) {
-  bool written = true;
-  together(gathering_->group(), "saving to disk", [&] {
-    if (!gathering_->leads() || !work) return;
-    if (refusal == Refusal::throws) return work();
-    written = saving.attempt(work);
-  });
-  return written;
+void RoundDriver::save(Refusal refusal) {
+  save(What::state, refusal);
 }
 
-bool RoundDriver::save(Refusal refusal) {
-  trainer_.settle_state();
-  return write(saving_state_, refusal, [this] { trainer_.write_state(); });
-}
-
-// Without the state there is no snapshot either: the run may drop what leads up to one.
 void RoundDriver::checkpoint(Refusal refusal) {
-  const bool saved = save(refusal);
-  diloco::reached(diloco::ProtocolState::state_saved);
-  std::function<void()> snapshot;
-  if (saved)
-    snapshot = [&] { save_snapshot(region_.directory, round_->ownership().layout(), state_); };
-  const bool kept = write(saving_snapshot_, refusal, snapshot) && saved;
-  diloco::reached(diloco::ProtocolState::snapshot_written);
-  if (!kept) return;
-  offer({state_.version, state_.digest});
-  trainer_.checkpointed();
+  save(What::state_and_snapshot, refusal);
 }
 
 void RoundDriver::offer_initial() {
-  const bool kept = write(saving_snapshot_, Refusal::trains_on, [&] {
-    save_snapshot(region_.directory, round_->ownership().layout(), state_);
+  save(What::snapshot, Refusal::trains_on);
+}
+
+// Rank 0 writes, and it alone knows whether the disk took it: the others go its way.
+void RoundDriver::save(What what, Refusal refusal) {
+  end_save();
+  save_s_ += seconds_of([&] {
+    if (what != What::snapshot) trainer_.settle_state();
+    std::optional<StateSaver::Saved> saved;
+    together(gathering_->group(), "saving to disk", [&] {
+      if (gathering_->leads()) saved = begin_save(what, refusal);
+    });
+    if (saved) note(*saved);
   });
-  if (kept) offer({state_.version, state_.digest});
+  if (saver_.under_way())
+    trainer_.hold_back_steps([this] { save_s_ += seconds_of([&] { saver_.await_stepped(); }); });
+  if (gathering_->leads() || what != What::state_and_snapshot) return;
+  diloco::reached(diloco::ProtocolState::state_saved);
+  diloco::reached(diloco::ProtocolState::snapshot_written);
+}
+
+std::optional<StateSaver::Saved> RoundDriver::begin_save(What what, Refusal refusal) {
+  std::optional<StateImage> state;
+  std::optional<SnapshotImage> snapshot;
+  if (what != What::snapshot) state = trainer_.image();
+  if (what != What::state) snapshot = snapshot_of(state_, round_->ownership().layout());
+  return saver_.save(std::move(state), std::move(snapshot), refusal);
+}
+
+// What goes wrong, all ranks hear when they next ask.
+void RoundDriver::end_save() {
+  if (!saver_.under_way()) return;
+  save_s_ += seconds_of([this] {
+    try {
+      note(saver_.finish());
+    } catch (...) {
+      const auto failure = std::current_exception();
+      if (gathering_ == nullptr) throw;
+      gathering_->tell([&](auto&) { std::rethrow_exception(failure); });
+    }
+  });
+}
+
+void RoundDriver::look_for_saved() {
+  if (saver_.is_over()) end_save();
+  if (!saver_.under_way() && std::exchange(hand_over_when_saved_, false)) hand_over(*state_.own(0));
+}
+
+void RoundDriver::await_saved_spans() {
+  if (saver_.under_way()) save_s_ += seconds_of([this] { saver_.await_all(); });
+}
+
+void RoundDriver::note(const StateSaver::Saved& saved) {
+  if (saved.state) state_.on_disk = saved.version;
+  const Offered snapshot{saved.version, saved.digest};
+  if (!saved.snapshot || offered_ == snapshot) return;
+  offer(snapshot);
+  trainer_.checkpointed();
 }
 
 // A coordinator that was killed may not have stored the newest one. Another rank may write the
@@ -334,8 +392,8 @@ void RoundDriver::offer_again() {
 }
 
 void RoundDriver::offer(const Offered& snapshot) {
-  if (!gathering_->leads()) return;
   offered_ = snapshot;
+  if (gathering_ == nullptr) return;
   gathering_->tell([&](auto& session) {
     session.offer_snapshot(snapshot.version, snapshot.state, snapshot_file(region_.directory));
   });
@@ -358,6 +416,7 @@ void RoundDriver::report(diloco::Progress& progress) {
   steps_shown_ = std::max(steps_shown_, train_.schedule_step + state_.step_in_round());
   progress.set_step(steps_shown_);
   progress.set_round(state_.version);
+  progress.set_save_s(save_s_);
   gathering_->tell([&](auto& session) { session.report(progress); });
 }
 
@@ -371,6 +430,7 @@ SavePlan RoundDriver::save_plan() const {
 // Of the round's steps.
 std::optional<Stint> RoundDriver::contribute() {
   diloco::reached(diloco::ProtocolState::steps_taken);
+  await_saved_spans();
   const std::optional<diloco::Digest> proof = trainer_.proof();
   Encoding made = take_delta();
   if (made.not_finite.empty()) state_.own(made.part)->contribution.proof = proof;
@@ -384,7 +444,9 @@ std::optional<Stint> RoundDriver::contribute() {
   }
   encode_delta(made);
   if (saves) save(Refusal::trains_on);
-  hand_over(*state_.own(0));
+  // With fewer states the last ones are lost in a kill anyway, whatever was made since.
+  hand_over_when_saved_ = save_plan().every == 1 && saver_.under_way();
+  if (!hand_over_when_saved_) hand_over(*state_.own(0));
   return go_ahead();
 }
 
@@ -414,35 +476,22 @@ void RoundDriver::encode_delta(Encoding& made) {
 }
 
 void RoundDriver::hand_over(InFlight& own) {
+  saver_.changed();
   own.contribution.run_id = state_.run_id;
   gathering_->tell(
       [&own](auto& session) { session.hand_over(own.contribution, own.payload.sealed()); });
 }
 
 void RoundDriver::await_stored(InFlight& own) {
+  if (hand_over_when_saved_) {
+    end_save();
+    look_for_saved();
+  }
+  saver_.changed();
   bool stored = true;  // rank 0 knows
   const auto await_stored = [&stored](auto& session) { stored = session.await_stored(); };
   own.stored = gathering_->tell(await_stored) && stored;
   diloco::reached(diloco::ProtocolState::contribution_stored);
-}
-
-bool Saving::attempt(const std::function<void()>& write) {
-  try {
-    write();
-  } catch (const std::system_error& error) {
-    if (!diloco::is_storage_failure(error)) throw;
-    if (std::has_single_bit(++refusals_)) {
-      spdlog::error(
-          "{} was not saved: {} ({} times in a row). Training goes on; what was saved before "
-          "stays, "
-          "and it is tried again when it is due. Make room or repair the disk",
-          what_, error.what(), refusals_);
-    }
-    return false;
-  }
-  if (refusals_ > 0) spdlog::info("{} is saved again, after {} refusals", what_, refusals_);
-  refusals_ = 0;
-  return true;
 }
 
 }  // namespace causeway::intra

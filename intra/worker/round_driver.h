@@ -31,25 +31,9 @@
 #include "intra/outer/outer_state.h"
 #include "intra/outer/state_file.h"
 #include "intra/worker/gathering.h"
+#include "intra/worker/state_saver.h"
 
 namespace causeway::intra {
-
-// Something that is written now and then while a region trains. A disk that is full, read-only or
-// failing must not end the training: it is tried again at the next occasion.
-
-class Saving {
- public:
-  // `what` is written, in the words of the log.
-  explicit Saving(std::string what) : what_(std::move(what)) {}
-
-  // Whether `write` returned. False if the disk refused; says so at the first refusal in a row, the
-  // second, the fourth and so on, and when it works again. Throws all other errors.
-  bool attempt(const std::function<void()>& write);
-
- private:
-  std::string what_;
-  std::uint64_t refusals_ = 0;  // in a row
-};
 
 // Inner steps to take. Each adds one to the state's work.steps.
 struct Stint {
@@ -95,8 +79,10 @@ class RoundTrainer {
   virtual void start_afresh() = 0;
   // Called by all ranks before the state is written.
   virtual void settle_state() {}
-  // Writes it to disk; rank 0 alone does. Throws std::system_error naming the file.
-  virtual void write_state() = 0;
+  // The state as it is to be written; rank 0 alone does.
+  virtual StateImage image() = 0;
+  // It is being written: what the next steps change of it stays as it is until `read` returned.
+  virtual void hold_back_steps(const std::function<void()>& read) { read(); }
   // There is a snapshot: start_afresh() is not needed any more.
   virtual void checkpointed() {}
   // Somebody asked to stop during a wait: saves and throws.
@@ -114,6 +100,8 @@ class RoundDriver {
     std::filesystem::path certificates = {};
     std::string settings = {};      // likewise
     std::uint32_t save_rounds = 1;  // of every fragment, between states on disk and snapshots
+    std::uint32_t states_kept = kStatesKept;
+    std::uint64_t saved_beside_steps_bytes = kSavedBesideStepsBytes;
   };
 
   // `state` and `trainer` outlive this.
@@ -140,12 +128,12 @@ class RoundDriver {
   // Where the schedule stands of a state that is not fresh, until an instruction tells.
   void resume_schedule(std::uint64_t step) { train_.schedule_step = step; }
 
-  // What happens if the disk takes nothing now: it throws, or training goes on without.
-  enum class Refusal : std::uint8_t { throws, trains_on };
-  // State to disk. On rank 0, whether it is there.
-  bool save(Refusal refusal);
+  // State to disk; with Refusal::trains_on perhaps beside the next steps.
+  void save(Refusal refusal);
   // State and snapshot to disk; only if both are there, the snapshot to the coordinator.
   void checkpoint(Refusal refusal);
+  // Until a save under way needs no span of the state any more. Whoever changes one calls it.
+  void await_saved_spans();
   // What the run begins with, for regions that brought other values.
   void offer_initial();
   // Completes `progress` and shows it; best effort.
@@ -158,10 +146,12 @@ class RoundDriver {
   struct Offered {
     diloco::Round version = 0;
     diloco::Digest state{};
+    bool operator==(const Offered&) const = default;
   };
 
   void note_earlier_life();
   diloco::Instruction ask();
+  void prepare_for(const diloco::Instruction& instruction);
   void check_version(const std::string& what, diloco::Round told) const;
   void check_run(const diloco::CommitRecord& record) const;
   std::optional<Stint> follow(const diloco::Train& train);
@@ -184,7 +174,12 @@ class RoundDriver {
   void archive_state();
   void offer(const Offered& snapshot);
   void offer_again();
-  bool write(Saving& saving, Refusal refusal, const std::function<void()>& work);
+  enum class What : std::uint8_t { state, state_and_snapshot, snapshot };
+  void save(What what, Refusal refusal);
+  std::optional<StateSaver::Saved> begin_save(What what, Refusal refusal);
+  void end_save();
+  void look_for_saved();
+  void note(const StateSaver::Saved& saved);
   void log(const std::vector<Outcome>& outcomes, diloco::Round round) const;
   SavePlan save_plan() const;
 
@@ -197,10 +192,12 @@ class RoundDriver {
   Taking taking_ = Taking::nothing;
   std::optional<Stint> more_;  // for next()
   std::uint64_t steps_shown_ = 0;
-  std::optional<Offered> offered_;  // the snapshot that is on disk
-  Saving saving_state_{"the training state"}, saving_snapshot_{"the snapshot for other regions"},
-      archiving_{"the state for replays"};
+  double save_s_ = 0;                  // that saves held this thread up for
+  std::optional<Offered> offered_;     // the snapshot that is on disk
+  bool hand_over_when_saved_ = false;  // the own contribution
+  Saving archiving_{"the state for replays"};
   int failures_ = 0;  // gatherings in a row that ended before anything was done
+  StateSaver saver_;
 };
 
 }  // namespace causeway::intra

@@ -74,6 +74,7 @@ class Worker::Implementation final : private intra::RoundTrainer {
     steps_ += count;
     steps_here_ += count;
     progress_.set_loss(loss);
+    driver_.await_saved_spans();
     read_tensors(layout_, params, state_.params);
     // Elsewhere the driver looks itself, and names the tensor.
     driver_.done(!cut_off_ || all_finite(state_.params));
@@ -171,7 +172,7 @@ class Worker::Implementation final : private intra::RoundTrainer {
   }
 
   void end() {
-    driver_.checkpoint(intra::RoundDriver::Refusal::throws);
+    driver_.checkpoint(intra::Refusal::throws);
     intra::write_result(settings_.directory, result());
     enter(diloco::kPhaseDone);
     over_ = true;
@@ -237,10 +238,12 @@ class Worker::Implementation final : private intra::RoundTrainer {
   void anchor_moved() override { validation_due_ = state_.version % run_.overlap.fragments == 0; }
 
   void checkpointed() override { initial_.reset(); }
-  void write_state() override { save_outer_state(settings_.directory, layout_, state_, {}, {}); }
+  intra::StateImage image() override { return image_of(state_, layout_, {}, {}); }
+  // They change the program's parameters; done() brings them here.
+  void hold_back_steps(const std::function<void()>&) override {}
 
   void stop() override {
-    driver_.save(intra::RoundDriver::Refusal::throws);
+    driver_.save(intra::Refusal::throws);
     throw std::system_error(intra::Errc::interrupted,
                             "told to stop; state saved in " +
                                 intra::checkpoint_directory(settings_.directory).string());

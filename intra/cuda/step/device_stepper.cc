@@ -115,6 +115,7 @@ class DeviceStepper final : public Stepper {
     if (reducer_ && host_work().waits()) reducer_->hold();
     const bool loaded = params_.load(state_->params);
     if (outer_.take_params_changed() || loaded) decoder_->params_changed();
+    if (share_) host_work().await_update();  // it drops moments of the state
     optimizer_.begin(*state_, lr);
     backend_->clear(gradients_.device().data(), gradients_.device().size_bytes());
     backend_->clear(result_, sizeof(StepResult));

@@ -3,6 +3,7 @@
 
 #include <cstring>
 #include <fstream>
+#include <mutex>
 #include <random>
 #include <sstream>
 
@@ -53,6 +54,39 @@ class Safetensors : public testing::Test {
   TemporaryDirectory directory_;
   fs::path file_ = directory_.path() / "a.safetensors";
 };
+
+// Whoever hears that a tensor was read may change it at once, and the file is whole.
+TEST_F(Safetensors, HoldsWhatTensorsWereBeforeTheyWereSaidToBeRead) {
+  std::vector<float> first(1000, 1.0F), second(std::size_t{20} << 20, 2.0F);  // a large file
+  const std::vector<TensorView> tensors{{"a", {1000}, first},
+                                        {"b", {std::int64_t{20} << 20}, second}};
+  std::mutex mutex;
+  std::vector<std::size_t> read;
+  const auto overwrite = [&](std::size_t index) {
+    std::ranges::fill(index == 0 ? first : second, -1.0F);
+    const std::lock_guard lock(mutex);
+    read.push_back(index);
+  };
+  write_safetensors(file_, tensors, {}, {.tensor_read = overwrite});
+  EXPECT_THAT(read, testing::UnorderedElementsAre(0, 1));
+  std::vector<float> out(1000), large(second.size());
+  const SafetensorsReader reader(file_);
+  reader.read("a", out);  // compares the hash
+  reader.read("b", large);
+  EXPECT_EQ(out, std::vector<float>(1000, 1.0F));
+  EXPECT_EQ(large, std::vector<float>(second.size(), 2.0F));
+}
+
+TEST_F(Safetensors, TakesTheHashThatSomebodyKnows) {
+  auto tensors = two_tensors();
+  const auto hashes = write_safetensors(file_, tensors, {});
+  tensors[0].sha256 = hashes[0];
+  EXPECT_EQ(write_safetensors(file_, tensors, {}), hashes);
+  tensors[0].sha256 = hashes[1];
+  write_safetensors(file_, tensors, {});
+  std::vector<float> out(6);
+  EXPECT_THROW(SafetensorsReader(file_).read("w", out), std::system_error) << "as it was told";
+}
 
 TEST_F(Safetensors, ReadsWhatWasWritten) {
   write_safetensors(file_, two_tensors(), {{"run", "r1"}, {"quote", "\"\n\xC3\xA9"}});

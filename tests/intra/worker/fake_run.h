@@ -72,6 +72,8 @@ class FakeRun {
   }
   // Regions below this version get the newest offered snapshot instead of records.
   diloco::Round replay_from = 0;
+  // Steps that regions take while a round is decided, of the next.
+  std::uint32_t ahead = 0;
 
   Attach attach() {
     return [this](const diloco::AttachRequest& request, const KeepWaiting& keep_waiting) {
@@ -215,7 +217,7 @@ class FakeRun {
       if (order) ++region.told;
       return order;
     }
-    return diloco::Train{region.version, k_, region.cursor, region.version * k_};
+    return diloco::Train{region.version, k_, region.cursor, region.version * k_, {}, ahead};
   }
 
   static constexpr const char* kRunId = "run";

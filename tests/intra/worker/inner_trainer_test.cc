@@ -48,6 +48,39 @@ Trained train(const WorkerOptions& options, std::size_t world) {
   return result;
 }
 
+// What is being saved of it stays as it is, and the step knows for how long it waited.
+TEST(InnerTrainer, HoldsItsUpdateBackUntilTheParametersMayChange) {
+  const TemporaryDirectory directory;
+  for (const std::uint32_t timed_step_ms : {0, 1}) {
+    for (const bool shared : {false, true}) {
+      WorkerOptions options = tiny_options(directory);
+      options.train.steps = 10;
+      options.train.timed_step_ms = timed_step_ms;
+      options.train.shard_optimizer = shared;
+      on_ranks(2, [&](Collective& group) {
+        const diloco::Layout layout(parameter_tensors(options.model));
+        TrainingState state(options.inner, layout);
+        const auto trainer = make_inner_trainer(options);
+        initial_weights(options, layout, state.params);
+        const std::vector<float> before = state.params;
+        trainer->join(group, state);
+        int asked = 0;
+        trainer->host_work().hold_update([&] {
+          EXPECT_EQ(state.params, before);
+          EXPECT_TRUE(state.optimizer.has_all());
+          ++asked;
+        });
+        for (const std::uint64_t step : {0, 1}) trainer->step({step, 6 * step}, false);
+        EXPECT_EQ(asked, 1);
+        EXPECT_NE(state.params, before);
+        EXPECT_GT(trainer->host_work().take_held_up_s(), 0);
+        trainer->settle(Settle::all);
+        trainer->leave();
+      });
+    }
+  }
+}
+
 // Six sequences on up to seven ranks: shares differ, and one has none.
 TEST(InnerTrainer, EverySequenceCountsAlikeWhateverTheNumberOfRanks) {
   const TemporaryDirectory directory;

@@ -55,6 +55,7 @@ TEST(WorkerResult, ComesBackAsItWasWritten) {
   end.set_wait_s(0.75);
   end.set_in_region_s(0.5);
   end.set_outer_s(0.25);
+  end.set_save_s(0.125);
   end.set_memory_peak_bytes(7);
   end.set_device_memory_peak_bytes(6);
   end.set_val_loss(2.5);

@@ -1,0 +1,124 @@
+// Saves a region's state and snapshot: at once, or, if they are large, on a thread of its own while
+// steps go on. Whoever changes a span waits until that thread has read it. What was saved whole and
+// did not change since is not written again.
+#pragma once
+
+#include <condition_variable>
+#include <cstddef>
+#include <cstdint>
+#include <filesystem>
+#include <functional>
+#include <future>
+#include <map>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "intra/outer/state_file.h"
+
+namespace causeway::intra {
+
+// What happens if the disk takes nothing now: it throws, or training goes on without.
+enum class Refusal : std::uint8_t { throws, trains_on };
+
+// Something that is written now and then while a region trains. A disk that is full, read-only or
+// failing must not end the training: it is tried again at the next occasion.
+class Saving {
+ public:
+  // `what` is written, in the words of the log.
+  explicit Saving(std::string what) : what_(std::move(what)) {}
+
+  // Whether `write` returned. False if the disk refused; says so at the first refusal in a row, the
+  // second, the fourth and so on, and when it works again. Throws all other errors, and with
+  // Refusal::throws that too.
+  bool attempt(const std::function<void()>& write, Refusal refusal = Refusal::trains_on);
+
+ private:
+  std::string what_;
+  std::uint64_t refusals_ = 0;  // in a row
+};
+
+// Tensors that a save has yet to read. Of one thread that waits and those that read.
+class UnreadTensors {
+ public:
+  void expect(std::size_t stepped, std::size_t others);
+  void read(bool stepped);
+  void none();  // whatever became of the save
+  void await_stepped();
+  void await_all();
+
+ private:
+  void await(const std::size_t& left);
+
+  std::mutex mutex_;
+  std::condition_variable fewer_;
+  std::size_t stepped_ = 0, all_ = 0;
+};
+
+// One thread, but for what it starts itself.
+class StateSaver {
+ public:
+  struct Place {
+    std::filesystem::path directory;  // the region's
+    std::uint32_t states_kept = kStatesKept;
+    std::uint64_t beside_steps_bytes = kSavedBesideStepsBytes;
+  };
+  // What is on disk.
+  struct Saved {
+    bool state = false, snapshot = false;
+    diloco::Round version = 0;
+    diloco::Digest digest{};
+  };
+
+  explicit StateSaver(Place place) : place_(std::move(place)) {}
+
+  // Something that the state's file holds was changed since save(), or may have been; clocks do not
+  // count.
+  void changed() { changed_ = true; }
+
+  // The state, then the snapshot; either may be none. Without the state there is no snapshot: the
+  // run may drop what leads up to one. Nothing is under way. Returns what is on disk, or nothing if
+  // that goes on beside steps; with Refusal::throws it never does. Throws what the disk throws.
+  std::optional<Saved> save(std::optional<StateImage> state, std::optional<SnapshotImage> snapshot,
+                            Refusal refusal);
+
+  bool under_way() const { return job_.valid(); }  // until finish()
+  bool is_over() const;
+  // Waits for it. Throws what went wrong.
+  Saved finish();
+
+  // Until all is read that inner steps change, or everything.
+  void await_stepped() { unread_.await_stepped(); }
+  void await_all() { unread_.await_all(); }
+
+ private:
+  struct Job {
+    std::optional<StateImage> state;
+    std::optional<SnapshotImage> snapshot;
+    Refusal refusal = Refusal::throws;
+    Saved saved;  // what was before it began
+  };
+  using Hashes = std::map<std::string, std::string>;
+
+  void leave_out_what_is_saved(Job& job) const;
+  Saved run(Job& job);
+  bool write_state_of(Job& job);
+  bool write_snapshot_of(Job& job);
+  void tell_known_hashes(const Job& job, std::vector<TensorView>& tensors) const;
+  void know(const Job& job, const std::vector<TensorView>& tensors,
+            const std::vector<std::string>& hashes);
+
+  const Place place_;
+  bool changed_ = true, saved_ = false;  // the state: since save(), whose file is there
+  // The snapshot that is on disk, as far as this process wrote it.
+  std::optional<std::pair<diloco::Round, diloco::Digest>> snapshot_;
+  // Of anchor and momentum, and of which state they are.
+  std::pair<diloco::Digest, Hashes> known_;
+  Saving saving_state_{"the training state"}, saving_snapshot_{"the snapshot for other regions"};
+  UnreadTensors unread_;
+  std::future<Saved> job_;  // last: it uses the others
+};
+
+}  // namespace causeway::intra

@@ -1,0 +1,136 @@
+// What a region's worker has on disk, and when.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <sys/stat.h>
+
+#include <atomic>
+#include <map>
+
+#include "intra/outer/state_file.h"
+#include "tests/intra/worker/region_under_test.h"
+
+namespace causeway::intra {
+namespace {
+
+namespace fs = std::filesystem;
+
+void beside_steps(WorkerOptions& options) {
+  options.train.saved_beside_steps_bytes = 0;
+}
+
+// Of the region's state and snapshot; a new file of the same name has another.
+std::pair<ino_t, ino_t> inodes(const fs::path& region) {
+  struct stat state {
+  }, snapshot{};
+  EXPECT_EQ(::stat(newest_state_file(region).c_str(), &state), 0);
+  EXPECT_EQ(::stat(snapshot_file(region).c_str(), &snapshot), 0);
+  return {state.st_ino, snapshot.st_ino};
+}
+
+TEST(RegionSaving, AtTheEndOnlyWhatIsNotOnDiskIsWritten) {
+  for (const std::uint32_t checkpoint_rounds : {1, 2}) {  // the last of three is saved, or is not
+    const TemporaryDirectory directory;
+    FakeRun run({"eu"}, kRounds, kSteps);
+    RegionUnderTest eu(run, directory, "eu", 0, 1);
+    const fs::path region = eu.options().directory;
+    eu.options().train.checkpoint_rounds = checkpoint_rounds;
+    std::optional<std::pair<ino_t, ino_t>> before;
+    run.on_report = [&](const std::string&, const diloco::Progress& progress) {
+      if (progress.phase() == "wait" && progress.round() == kRounds) before = inodes(region);
+    };
+    eu.start();
+    eu.finished();
+    ASSERT_TRUE(before);
+    EXPECT_EQ(inodes(region).first == before->first, checkpoint_rounds == 1);
+    EXPECT_EQ(inodes(region).second == before->second, checkpoint_rounds == 1);
+    EXPECT_EQ(StateReader(newest_state_file(region)).get("version"), std::to_string(kRounds));
+  }
+}
+
+TEST(RegionSaving, BesideStepsAContributionIsOnDiskBeforeAnybodyHasIt) {
+  const TemporaryDirectory directory;
+  FakeRun run({"eu"}, kRounds, kSteps);
+  RegionUnderTest eu(run, directory, "eu", 0, 1);
+  eu.set_all(beside_steps);
+  const fs::path region = eu.options().directory;
+  int handed_over = 0;
+  run.lose_after_contribution = [&](const diloco::Contribution& contribution) {
+    const StateReader state(newest_state_file(region));
+    EXPECT_EQ(state.get("version"), std::to_string(contribution.round));
+    EXPECT_NE(state.get("in_flight"), "");
+    ++handed_over;
+    return false;
+  };
+  eu.start();
+  EXPECT_EQ(eu.finished().params_digest, undisturbed_alone());
+  EXPECT_EQ(handed_over, kRounds);
+}
+
+class KilledBesideASave : public testing::TestWithParam<std::uint64_t> {};
+
+TEST_P(KilledBesideASave, EndsWithTheSameBits) {
+  const TemporaryDirectory directory;
+  FakeRun run({"eu"}, kRounds, kSteps);
+  RegionUnderTest eu(run, directory, "eu", 0, 1);
+  eu.set_all(beside_steps);
+  std::atomic<bool> killed = false;
+  run.on_report = [&](const std::string&, const diloco::Progress& progress) {
+    if (progress.step() == GetParam() && !killed.exchange(true)) eu.kill();
+  };
+  eu.start();
+  eu.expect_killed();
+  eu.start();
+  EXPECT_EQ(eu.finished().params_digest, undisturbed_alone());
+  EXPECT_EQ(eu.finished().progress.step(), kRounds * kSteps);
+}
+
+INSTANTIATE_TEST_SUITE_P(AtStep, KilledBesideASave, testing::Values(1, 4, 5, 8, 9, 11));
+
+class InterruptedAhead : public testing::TestWithParam<std::uint64_t> {};
+
+// Steps ahead come after the save of what was contributed, and before anything else is decided.
+TEST_P(InterruptedAhead, ItsStepsSinceTheLastSaveAreSaved) {
+  for (const std::uint64_t beside : {kSavedBesideStepsBytes, std::uint64_t{0}}) {
+    const TemporaryDirectory directory;
+    FakeRun run({"eu"}, kRounds, kSteps);
+    run.ahead = 2;
+    RegionUnderTest eu(run, directory, "eu", 0, 1);
+    eu.options().train.saved_beside_steps_bytes = beside;
+    eu.options().overlap.variant = diloco::OverlapOptions::Variant::eager;
+    std::uint64_t stopped = 0;
+    run.on_report = [&](const std::string&, const diloco::Progress& progress) {
+      stopped = std::max<std::uint64_t>(stopped, progress.step());
+      if (progress.step() == GetParam()) eu.interrupt();
+    };
+    eu.start();
+    eu.expect_interrupted();
+    run.on_report = [&](const std::string&, const diloco::Progress& progress) {
+      EXPECT_GE(progress.step(), stopped) << "no step is taken twice";
+    };
+    eu.interrupt(false);
+    eu.start();
+    EXPECT_EQ(eu.finished().progress.round(), kRounds);
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(AtStep, InterruptedAhead, testing::Values(4, 5, 6, 9, 10));
+
+// The first rank waits for what it saves; the others, for the first.
+TEST(RegionSaving, BesideStepsRanksThatShareTheMomentsEndWithTheSameBits) {
+  std::map<bool, std::string> digests;
+  for (const bool beside : {false, true}) {
+    const TemporaryDirectory directory;
+    FakeRun run({"eu"}, kRounds, kSteps);
+    RegionUnderTest eu(run, directory, "eu", 0, 1, 2);
+    eu.set_all([](WorkerOptions& options) { options.train.shard_optimizer = true; });
+    if (beside) eu.set_all(beside_steps);
+    eu.start();
+    digests[beside] = eu.finished().params_digest;
+    EXPECT_EQ(eu.finished(1).params_digest, digests[beside]);
+    EXPECT_GT(eu.finished().progress.save_s(), 0);
+  }
+  EXPECT_EQ(digests[true], digests[false]);
+}
+
+}  // namespace
+}  // namespace causeway::intra

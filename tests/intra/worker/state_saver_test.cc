@@ -1,0 +1,144 @@
+#include "intra/worker/state_saver.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <sys/stat.h>
+
+#include <numeric>
+
+#include "intra/step/training_state.h"
+#include "tests/intra/full_disk.h"
+#include "tests/intra/temporary_directory.h"
+
+namespace causeway::intra {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr std::uint64_t kAlways = 0, kNever = ~std::uint64_t{0};
+
+// 16 MiB each span, so that a save takes a while.
+const diloco::Layout& layout() {
+  static const diloco::Layout large({{"a", {2048, 2048}}});
+  return large;
+}
+
+// A new file of the same name has another.
+ino_t inode(const fs::path& file) {
+  struct stat status {};
+  EXPECT_EQ(::stat(file.c_str(), &status), 0) << file;
+  return status.st_ino;
+}
+
+class StateSaverTest : public testing::Test {
+ protected:
+  StateSaverTest() : state_({}, layout()) {
+    float next = 1;
+    for (const std::span<float> span : spans()) std::iota(span.begin(), span.end(), next++);
+    state_.version = 7;
+    state_.digest = whole_digest(state_);
+  }
+
+  std::vector<std::span<float>> spans() {
+    return {state_.params,
+            state_.optimizer.first_moment(),
+            state_.optimizer.second_moment(),
+            state_.residual,
+            state_.anchor,
+            state_.momentum};
+  }
+
+  std::optional<StateSaver::Saved> save(StateSaver& saver, Refusal refusal = Refusal::trains_on) {
+    return saver.save(image_of(layout(), state_), snapshot_of(state_, layout()), refusal);
+  }
+
+  // Of state and snapshot.
+  std::pair<ino_t, ino_t> files() const {
+    return {inode(newest_state_file(directory_.path())), inode(snapshot_file(directory_.path()))};
+  }
+
+  StateSaver saver(std::uint64_t beside_steps_bytes) const {
+    return StateSaver({.directory = directory_.path(), .beside_steps_bytes = beside_steps_bytes});
+  }
+
+  TemporaryDirectory directory_;
+  TrainingState state_;
+};
+
+TEST_F(StateSaverTest, WritesOnceWhatDoesNotChange) {
+  StateSaver at_once = saver(kNever);
+  ASSERT_TRUE(save(at_once)->state);
+  const auto first = files();
+  state_.wait_s += 1;  // a clock
+  const auto again = save(at_once, Refusal::throws);
+  EXPECT_TRUE(again->state && again->snapshot) << "they are on disk";
+  EXPECT_EQ(files(), first);
+}
+
+TEST_F(StateSaverTest, WritesAgainWhatChangedOrIsGone) {
+  StateSaver at_once = saver(kNever);
+  save(at_once);
+  const auto first = files();
+  at_once.changed();
+  save(at_once);
+  EXPECT_NE(files().first, first.first);
+  EXPECT_EQ(files().second, first.second) << "the snapshot is of the same version";
+
+  state_.anchor[0] = -1;
+  state_.digest = whole_digest(state_);
+  at_once.changed();
+  save(at_once);
+  EXPECT_NE(files().second, first.second) << "of other bits";
+  TrainingState loaded({}, layout());
+  ASSERT_TRUE(load_state(directory_.path(), layout(), loaded));
+  EXPECT_EQ(loaded.anchor, state_.anchor);
+
+  fs::remove(newest_state_file(directory_.path()));
+  fs::remove(snapshot_file(directory_.path()));
+  save(at_once);
+  EXPECT_TRUE(fs::exists(newest_state_file(directory_.path())));
+  EXPECT_TRUE(fs::exists(snapshot_file(directory_.path())));
+}
+
+TEST_F(StateSaverTest, ADiskThatRefusedIsAskedAgain) {
+  for (const std::uint64_t beside_steps_bytes : {kNever, kAlways}) {
+    StateSaver refused = saver(beside_steps_bytes);
+    {
+      const FullDisk full(100000);
+      const auto saved = save(refused);
+      EXPECT_EQ(saved.has_value(), beside_steps_bytes == kNever);
+      const StateSaver::Saved result = saved ? *saved : refused.finish();
+      EXPECT_FALSE(result.state || result.snapshot);
+      EXPECT_THROW(save(refused, Refusal::throws), std::system_error);
+    }
+    EXPECT_FALSE(fs::exists(newest_state_file(directory_.path())));
+    save(refused, Refusal::throws);
+    EXPECT_TRUE(fs::exists(newest_state_file(directory_.path())));
+    fs::remove_all(checkpoint_directory(directory_.path()));
+  }
+}
+
+// Whoever waits may change spans; what is saved is as it was.
+TEST_F(StateSaverTest, BesideStepsItHoldsTheStateAsItWasWhenItBegan) {
+  StateSaver beside = saver(kAlways);
+  const TrainingState before = state_;
+  ASSERT_FALSE(save(beside)) << "it goes on";
+  state_.work.steps = 3;
+  beside.await_stepped();
+  for (const std::size_t stepped : {0, 1, 2}) std::ranges::fill(spans()[stepped], -1.0F);
+  beside.await_all();
+  for (const std::size_t other : {3, 4, 5}) std::ranges::fill(spans()[other], -1.0F);
+  const StateSaver::Saved saved = beside.finish();
+  EXPECT_TRUE(saved.state && saved.snapshot);
+  EXPECT_FALSE(beside.under_way());
+  TrainingState loaded({}, layout());
+  ASSERT_TRUE(load_state(directory_.path(), layout(), loaded));
+  EXPECT_EQ(loaded.work.steps, 0);
+  EXPECT_EQ(loaded.params, before.params);
+  EXPECT_EQ(loaded.residual, before.residual);
+  EXPECT_EQ(loaded.anchor, before.anchor);
+  EXPECT_EQ(wrong_snapshot(snapshot_file(directory_.path()), before.digest), "");
+}
+
+}  // namespace
+}  // namespace causeway::intra
