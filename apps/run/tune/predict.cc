@@ -27,6 +27,9 @@ inter::PlanInput plan_input(const wan_sim::Scenario& links, const std::vector<st
   for (const std::string& region : regions) {
     input.payload_bytes[region] = static_cast<std::uint64_t>(payload_bytes);
   }
+  for (const wan_sim::Host& host : links.hosts) {
+    if (host.name == host.region) input.region_bytes_per_s[host.region] = host.rate_bytes_per_s;
+  }
   return input;
 }
 
