@@ -15,6 +15,7 @@
 namespace causeway::diloco {
 namespace {
 
+using std::chrono::milliseconds;
 using std::chrono::seconds;
 
 const std::vector<std::string> kMembers = {"a", "b", "c", "d", "e", "f"};
@@ -111,7 +112,7 @@ TEST_F(GatheringTest, NothingWaitsForMoreThanAQuarterOfTheGrace) {
   arrives("b", seconds{10});
   const auto until = exchange_.gathered_until();
   ASSERT_TRUE(until);
-  EXPECT_EQ(*until, seconds{10} + seconds{2} / 4);
+  EXPECT_EQ(*until, milliseconds{10'500});
   exchange_.tell_gathered(*until - Time{1});
   EXPECT_EQ(told(), Messages{});
   exchange_.tell_gathered(*until);
