@@ -94,13 +94,13 @@ class Tuner {
       throw ConfigError(
           "regions: tune needs two regions or more; one region exchanges nothing, so any K will "
           "do");
+    out_.warnings = not_rehearsed(config_);
     const wan_sim::Scenario links = read_links();
     if (!options_.prices.empty()) {
       std::vector<std::string> known = links.regions;
       known.insert(known.end(), out_.regions.begin(), out_.regions.end());
       out_.prices = load_prices(options_.prices, known);
     }
-    out_.warnings = not_rehearsed(config_);
     if (const std::string concern = outer_concern(config_); !concern.empty())
       out_.warnings.push_back(concern);
     step_s_ = parse_step_s(options_.region_step_s, out_.regions);

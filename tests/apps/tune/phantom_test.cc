@@ -117,7 +117,7 @@ TEST_F(PhantomTest, LinksThatOnlyPacketsKnowAreTakenAsLongTransfersFindThem) {
                                                       "loss = 1e-3\ncongestion = 'cubic'\n"));
   const Tuning tuning = tuned(options);
   EXPECT_THAT(tuning.warnings, Contains(HasSubstr("left out: congestion, loss")));
-  EXPECT_DOUBLE_EQ(tuning.forecast.rows.front().round_s, round_s);
+  EXPECT_NEAR(tuning.forecast.rows.front().round_s, round_s, 0.1);  // the disk is measured
 }
 
 class PhantomRefusesTest : public PhantomTest {
