@@ -22,6 +22,7 @@ struct TuneFlags {
   std::vector<std::string> variants;
   std::vector<std::string> topologies;
   double step_ms = 0;
+  double region_mbit_s = 0, codec_gb_s = 0, disk_gb_s = 0;
   std::filesystem::path out;
   bool json = false;
 };
@@ -35,6 +36,9 @@ void resolve(TuneFlags& flags) {
   // Now, not after half an hour of measuring.
   if (!flags.out.empty()) std::filesystem::create_directories(flags.out);
   flags.options.step_s = flags.step_ms / 1e3;
+  flags.options.phantom.region_bytes_per_s = flags.region_mbit_s * 125'000;
+  flags.options.phantom.codec_bytes_per_s = flags.codec_gb_s * 1e9;
+  flags.options.phantom.disk_bytes_per_s = flags.disk_gb_s * 1e9;
   for (const std::string& name : flags.variants) {
     flags.options.grid.variants.push_back(*diloco::tuner::parse_variant(name));
   }
@@ -125,6 +129,41 @@ void add_measuring_flags(CLI::App& command, TuneFlags& flags) {
       ->capture_default_str();
 }
 
+// A run that is only asked about.
+void add_phantom_flags(CLI::App& command, TuneFlags& flags) {
+  run::Phantom& phantom = flags.options.phantom;
+  auto* const asked =
+      command
+          .add_option("--parameters", phantom.parameters,
+                      "Size of a model that is not here, such as 10e9: nothing is trained and no "
+                      "model is held. Needs --step-ms; CONFIG may be left out")
+          ->check(number_from(1e6, 1e13));
+  command
+      .add_option("--regions", phantom.regions,
+                  "With --parameters: so many regions at the places of --links, instead of those "
+                  "of CONFIG")
+      ->check(CLI::Range(2, 64))
+      ->needs(asked);
+  command
+      .add_option("--region-mbit-s", flags.region_mbit_s,
+                  "With --parameters: what a region sends, and receives, over all its links "
+                  "together (default: each link has its rate)")
+      ->check(number_from(0.01, 1e8))
+      ->needs(asked);
+  command
+      .add_option("--codec-gb-s", flags.codec_gb_s,
+                  "With --parameters: 10^9 bytes of fp32 parameters that a region encodes, or "
+                  "decodes and adds, per second (default: as this machine)")
+      ->check(number_from(0.001, 1e6))
+      ->needs(asked);
+  command
+      .add_option("--disk-gb-s", flags.disk_gb_s,
+                  "With --parameters: 10^9 bytes that a region hashes and writes durably per "
+                  "second (default: as this machine)")
+      ->check(number_from(0.001, 1e6))
+      ->needs(asked);
+}
+
 void add_output_flags(CLI::App& command, TuneFlags& flags) {
   command.add_option("--prices", flags.options.prices,
                      "TOML file with the price of traffic: default_per_gb, [[price]] from, to, "
@@ -133,6 +172,11 @@ void add_output_flags(CLI::App& command, TuneFlags& flags) {
       .add_option("--rehearse", flags.options.rehearse_s,
                   "Seconds of virtual time per choice, at least")
       ->check(number_from(0, 1e6));
+  command
+      .add_option("--rounds", flags.options.rounds,
+                  "Rounds to rehearse for each choice, at least; two more come before them")
+      ->check(CLI::Range(1, 1000))
+      ->capture_default_str();
   command.add_option("--out", flags.out, "Directory for report.html and tune.json");
   command.add_flag("--json", flags.json, "Print JSON instead of a table");
 }
@@ -143,7 +187,7 @@ void add_tune(CLI::App& app, int& exit_code) {
   auto flags = std::make_shared<TuneFlags>();
   run::TuneOptions& options = flags->options;
   CLI::App* command = app.add_subcommand("tune", "Recommend K, codec and overlap, and say why");
-  command->add_option("CONFIG", options.config, "The run's configuration file")->required();
+  command->add_option("CONFIG", options.config, "The run's configuration file");
   add_set_option(*command, options.overrides);
   command
       ->add_option("--worker", options.worker,
@@ -159,8 +203,11 @@ void add_tune(CLI::App& app, int& exit_code) {
       ->excludes(links);
   add_grid_flags(*command, *flags);
   add_measuring_flags(*command, *flags);
+  add_phantom_flags(*command, *flags);
   add_output_flags(*command, *flags);
   command->callback([flags, &exit_code] {
+    if (flags->options.config.empty() && !flags->options.phantom.asked())
+      throw CLI::RequiredError("CONFIG");
     resolve(*flags);
     exit_code = show(*flags, run::tune(flags->options, say));
   });

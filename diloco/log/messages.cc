@@ -119,11 +119,18 @@ void put(const Status& status, wire::PeerMessage* out) {
   body->set_revision(status.revision);
 }
 
-void put(const Holding& holding, wire::PeerMessage* out) {
-  wire::Holding* body = out->mutable_holding();
+void fill(wire::Holding* body, const Holding& holding) {
   encode(holding.contribution, body->mutable_contribution());
   body->set_received_bytes(holding.received_bytes);
   body->set_pushing(holding.pushing);
+}
+
+void put(const Holding& holding, wire::PeerMessage* out) {
+  fill(out->mutable_holding(), holding);
+}
+
+void put(const Holdings& all, wire::PeerMessage* out) {
+  for (const Holding& one : all.holdings) fill(out->mutable_holdings()->add_holdings(), one);
 }
 
 void put(const RaftMessage& message, wire::PeerMessage* out) {
@@ -175,6 +182,12 @@ Holding take(const wire::Holding& body) {
           .pushing = body.pushing()};
 }
 
+Holdings take(const wire::Holdings& body) {
+  Holdings all;
+  for (const wire::Holding& one : body.holdings()) all.holdings.push_back(take(one));
+  return all;
+}
+
 }  // namespace
 
 std::string serialize(const Message& message) {
@@ -201,6 +214,8 @@ Message parse_message(const std::string& bytes) {
                           message.change_member().remove()};
     case wire::PeerMessage::kFinished:
       return Finished{};
+    case wire::PeerMessage::kHoldings:
+      return take(message.holdings());
     case wire::PeerMessage::kTensors:
       return Tensors{decode(message.tensors())};
     case wire::PeerMessage::BODY_NOT_SET:

@@ -77,6 +77,11 @@ struct Holding {
   bool pushing = false;  // the payload is on its way to the receiver: no need to ask for it
 };
 
+// Several of them in one message, to the leader (round/exchange.h).
+struct Holdings {
+  std::vector<Holding> holdings;
+};
+
 // From the leader: the receiver's state of version `round`, from which it made this payload, is not
 // the one that most regions hold, or no state has most of them: it must be made again from a
 // snapshot. The payload is not listed.
@@ -101,7 +106,7 @@ struct Tensors {
 };
 
 using Message =
-    std::variant<Status, Holding, RaftMessage, Diverged, ChangeMember, Finished, Tensors>;
+    std::variant<Status, Holding, RaftMessage, Diverged, ChangeMember, Finished, Tensors, Holdings>;
 
 std::string serialize(const Message& message);
 // Untrusted bytes: throws std::system_error (Errc::malformed) with what is wrong.

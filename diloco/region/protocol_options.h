@@ -54,6 +54,8 @@ struct ProtocolOptions : SyncRules {
   double unix_s_at_zero = 0;  // what a clock on the wall shows at Time{0}
   float outer_momentum = 0;
   Time heartbeat{std::chrono::milliseconds{500}};
+  // From so many regions on, what a region says to hold is gathered (round/exchange.h).
+  std::size_t gathers_from = 5;
   Round records_in_memory = 64;   // at least; more while their payloads are kept
   std::uint64_t spool_bytes = 0;  // 0: there is room for everything
   std::uint64_t seed = 0;         // of election timeouts

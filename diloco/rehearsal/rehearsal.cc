@@ -9,9 +9,6 @@
 namespace causeway::diloco::tuner {
 namespace {
 
-// As the coordinator polls its spool.
-constexpr Time kPollInterval = std::chrono::seconds{1};
-
 double in_seconds(Time time) {
   return std::chrono::duration<double>(time).count();
 }
@@ -37,7 +34,7 @@ class Rehearsal {
  private:
   void poll() {
     for (const auto& [name, region] : regions_) region->poll();
-    world_.after(kPollInterval, [this] { poll(); });
+    world_.after(Time{static_cast<Time::rep>(options_.poll_s * 1e6)}, [this] { poll(); });
   }
 
   std::size_t per_round() const {

@@ -63,6 +63,7 @@ struct RehearsalOptions {
   std::uint32_t rounds_before = 2, rounds = 8;
   double measured_s_min = 0;  // goes on measuring until this much time has passed
   double limit_s = 0;         // gives up at this time; 0: never
+  double poll_s = 1;  // how often what has arrived of a payload is looked at; a coordinator: 1
   // Of the run; `self`, `incarnation`, `rounds`, `k` and `seed` are filled in.
   ProtocolOptions protocol;
   std::uint64_t seed = 1;

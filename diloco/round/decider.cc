@@ -70,7 +70,7 @@ void Decider::set_up(const std::string& region, bool up) {
   if (up) {
     up_.insert(region);
     // It says anew what it holds: it may have lost its disk.
-    for (auto& [key, candidate] : candidates_) candidate.received_bytes.erase(region);
+    for (auto& [key, candidate] : candidates_) candidate.forget(region);
   } else {
     up_.erase(region);
   }
@@ -101,10 +101,24 @@ void Decider::add(const Contribution& contribution, const std::string& holder,
   }
   candidate.contribution = contribution;
   if (is_fresh(key)) attached_.insert(key.region);
-  std::uint64_t& known_bytes = candidate.received_bytes[holder];
+  const auto known = candidate.received_bytes.find(holder);
+  const std::uint64_t known_bytes = known == candidate.received_bytes.end() ? 0 : known->second;
   if (received_bytes > known_bytes) progress_at_ = now;
   const bool planted = plants(options_.planted, PlantedBug::count_unchecked);
-  known_bytes = planted ? std::max(known_bytes, received_bytes) : received_bytes;
+  candidate.set_bytes_of(holder, planted ? std::max(known_bytes, received_bytes) : received_bytes);
+}
+
+void Decider::Candidate::set_bytes_of(const std::string& holder, std::uint64_t bytes) {
+  forget(holder);
+  received_bytes[holder] = bytes;
+  if (is_whole(bytes)) ++holders;
+}
+
+void Decider::Candidate::forget(const std::string& holder) {
+  const auto known = received_bytes.find(holder);
+  if (known == received_bytes.end()) return;
+  if (is_whole(known->second)) --holders;
+  received_bytes.erase(known);
 }
 
 Decider::Verdict Decider::decide(const Steps& steps, Time now) {
@@ -289,22 +303,14 @@ void Decider::learn_lateness() {
 
 // ---- What can be listed ----
 
-std::size_t Decider::holders(const Candidate& candidate) const {
-  return static_cast<std::size_t>(
-      std::ranges::count_if(candidate.received_bytes, [&candidate](const auto& holder) {
-        return holder.second >= candidate.contribution.payload.size_bytes;
-      }));
-}
-
 // Held by enough regions, one of which can be asked now. A region that can speak for itself does:
 // what another one passes on in its name may be made up.
 bool Decider::obtainable(const Candidate& candidate, std::size_t holders_required) const {
   const std::string& region = candidate.contribution.region;
   if (up_.contains(region) && !candidate.received_bytes.contains(region)) return false;
-  const std::uint64_t size_bytes = candidate.contribution.payload.size_bytes;
-  return holders(candidate) >= holders_required &&
-         std::ranges::any_of(candidate.received_bytes, [this, size_bytes](const auto& holder) {
-           return holder.second >= size_bytes && up_.contains(holder.first);
+  return candidate.holders >= holders_required &&
+         std::ranges::any_of(candidate.received_bytes, [&](const auto& holder) {
+           return candidate.is_whole(holder.second) && up_.contains(holder.first);
          });
 }
 

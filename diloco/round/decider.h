@@ -70,6 +70,11 @@ class Decider {
   struct Candidate {
     Contribution contribution;
     std::map<std::string, std::uint64_t> received_bytes;  // by holder
+    std::size_t holders = 0;  // of all of it; every event asks, for every contribution
+
+    bool is_whole(std::uint64_t bytes) const { return bytes >= contribution.payload.size_bytes; }
+    void set_bytes_of(const std::string& holder, std::uint64_t bytes);
+    void forget(const std::string& holder);
   };
 
   bool is_fresh(const ContributionKey& key) const { return key.round == round_ && key.part == 0; }
@@ -80,7 +85,6 @@ class Decider {
   std::size_t contributions_min() const { return contributions_min_; }
   void count_contributions_wanted();
   std::size_t contributors() const;  // of usable contributions
-  std::size_t holders(const Candidate& candidate) const;
   bool obtainable(const Candidate& candidate, std::size_t holders_required) const;
   bool settled(const std::string& region) const;
   Time grace() const;

@@ -1,6 +1,8 @@
 #include "diloco/round/exchange.h"
 
+#include <algorithm>
 #include <cassert>
+#include <utility>
 
 namespace causeway::diloco {
 namespace {
@@ -125,6 +127,7 @@ void Exchange::tell(const std::string& peer) {
 
 void Exchange::tell_new_leader(Time now) {
   region_.peers.send(*region_.agreement.leader(), region_.report.status());
+  urgent_ = true;
   for (const auto& [key, contribution] : region_.contributions.open()) {
     const std::uint64_t bytes = region_.held_bytes(contribution.payload);
     if (bytes > 0 || contribution.sits_out) report(contribution, bytes, now);
@@ -138,9 +141,62 @@ void Exchange::report(const Contribution& contribution, std::uint64_t received_b
   if (contribution.round > region_.history.version() || region_.options.witness) return;
   if (leader_.leads()) {
     leader_.add(contribution, region_.options.self, received_bytes, now);
+  } else if (region_.agreement.members().region_count() >= region_.options.gathers_from) {
+    gather(key_of(contribution), now);
   } else if (region_.agreement.leader()) {
     region_.peers.send(*region_.agreement.leader(), Holding{contribution, received_bytes, false});
   }
+}
+
+void Exchange::gather(const ContributionKey& key, Time now) {
+  if (gathered_.empty()) gathered_since_ = now;
+  gathered_.insert(key);
+}
+
+bool Exchange::is_here(const ContributionKey& key) const {
+  const Contribution* known = region_.contributions.find(key);
+  return known != nullptr && (known->sits_out || region_.spool.holds(known->payload));
+}
+
+// Contributions of the open round that are not here, of the regions that took part in the last.
+std::size_t Exchange::lacking() const {
+  const Round round = region_.history.version();
+  const auto lacks = [this, round](const std::string& region) {
+    return !is_here({region, round, 0});
+  };
+  const CommitRecord* last = region_.history.newest();
+  const auto count = last == nullptr
+                         ? std::ranges::count_if(region_.agreement.members().regions(), lacks)
+                         : std::ranges::count_if(last->participants, [&](const Participant& one) {
+                             return one.round == last->round && one.part == 0 && lacks(one.region);
+                           });
+  return static_cast<std::size_t>(count);
+}
+
+// No deadline of the leader's passes meanwhile.
+std::optional<Time> Exchange::gathered_until() const {
+  if (gathered_.empty()) return std::nullopt;
+  return gathered_since_ + std::min(kReportInterval, region_.options.grace_min / 4);
+}
+
+void Exchange::tell_gathered(Time now) {
+  const auto until = gathered_until();
+  const bool urgent = std::exchange(urgent_, false);
+  if (!until) return;
+  const auto leader = region_.agreement.leader();
+  // A new one is told all, and this region knows what it holds itself.
+  if (!leader || leader_.leads()) return gathered_.clear();
+  const auto arrived = static_cast<std::size_t>(
+      std::ranges::count_if(gathered_, [this](const auto& key) { return is_here(key); }));
+  const bool enough = arrived > 0 && arrived >= lacking();
+  if (!urgent && !enough && now < *until) return;
+  Holdings word;
+  for (const ContributionKey& key : std::exchange(gathered_, {})) {
+    const Contribution* known = region_.contributions.find(key);
+    if (known != nullptr)
+      word.holdings.push_back({*known, region_.held_bytes(known->payload), false});
+  }
+  if (!word.holdings.empty()) region_.peers.send(*leader, std::move(word));
 }
 
 void Exchange::report_all_of(const inter::BlobId& blob, std::uint64_t received_bytes, Time now) {
@@ -159,6 +215,7 @@ void Exchange::on_arrived(const inter::BlobId& blob, Time now) {
 
 void Exchange::on_lost(const inter::BlobId& blob, Time now) {
   region_.spool.lose(blob);
+  urgent_ = true;  // a record may list it meanwhile
   report_all_of(blob, 0, now);
   // The worker still has what it made for the open round: it is asked for the round again.
   const Contribution* own = region_.contributions.own(region_.history.version());
@@ -183,6 +240,7 @@ void Exchange::settle(const CommitRecord& record) {
 
 void Exchange::open_next(const CommitRecord& record, Time now) {
   leader_.open_next(record, now);
+  urgent_ = true;  // what came early
   for (const auto& [key, contribution] : region_.contributions.open()) {
     const bool here = contribution.sits_out || region_.spool.holds(contribution.payload);
     if (here) report(contribution, contribution.payload.size_bytes, now);

@@ -1,7 +1,15 @@
 // How contributions and word of them go around: the own one is saved, announced to every peer and
 // pushed; whoever holds a payload tells the leader; a record settles what it lists.
+//
+// Among a few regions the leader hears of every payload at once. Among many that would be a message
+// of each region for each other one, in every round. The leader can decide nothing before the last
+// payload is where it must be, so arrivals are gathered: a region tells of them when they are as
+// many as it still lacks, which halves what is left each time, and at the latest after a while.
 #pragma once
 
+#include <cstddef>
+#include <optional>
+#include <set>
 #include <string>
 
 #include "diloco/region/region.h"
@@ -35,16 +43,26 @@ class Exchange {
   // The next round is open.
   void open_next(const CommitRecord& record, Time now);
 
+  // ---- Gathered word for the leader ----
+  void tell_gathered(Time now);  // if it is time to
+  std::optional<Time> gathered_until() const;
+
  private:
   bool is_news(const std::string& peer, const Contribution& contribution);
   bool displaces_older(const ContributionKey& key);
   void announce(const Contribution& contribution);
   void report(const Contribution& contribution, std::uint64_t received_bytes, Time now);
   void report_all_of(const inter::BlobId& blob, std::uint64_t received_bytes, Time now);
+  void gather(const ContributionKey& key, Time now);
+  bool is_here(const ContributionKey& key) const;
+  std::size_t lacking() const;
 
   Region& region_;
   Leader& leader_;
   CatchUp& catch_up_;
+  std::set<ContributionKey> gathered_;  // as the leader does not know them yet
+  Time gathered_since_{0};
+  bool urgent_ = false;  // what is gathered cannot wait
 };
 
 }  // namespace causeway::diloco

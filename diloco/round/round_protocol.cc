@@ -78,6 +78,7 @@ void RoundProtocol::settle() {
   fetch();
   region_.spool.release_old(region_.worker.applied());
   orders_.instruct(now_);
+  exchange_.tell_gathered(now_);
   region_.report.publish(now_);
   end_.check(now_);
 }
@@ -95,6 +96,7 @@ std::optional<Time> RoundProtocol::next_deadline() const {
   if (!agreement.leader()) consider(agreement.cut_off_at());
   consider(beginning_.deadline());
   if (!region_.peers.linked().empty()) consider(region_.fetcher.next_deadline());
+  consider(exchange_.gathered_until());
   consider(region_.report.next_deadline());
   for (const std::optional<Time>& at : end_.deadlines()) consider(at);
   return next;
@@ -243,8 +245,11 @@ void RoundProtocol::on(const PeerSaid& event) {
   const auto ask = [&](const ChangeMember& change) {
     if (raft.leads()) leader_.ask(change, peer);
   };
-  std::visit(Cases{[&](const Holding& holding) { exchange_.hear(peer, holding, now_); }, agree, ask,
-                   [&](const Finished&) { end_.on_finished(peer); },
+  const auto learn = [&](const Holdings& all) {
+    for (const Holding& holding : all.holdings) exchange_.hear(peer, holding, now_);
+  };
+  std::visit(Cases{[&](const Holding& holding) { exchange_.hear(peer, holding, now_); }, learn,
+                   agree, ask, [&](const Finished&) { end_.on_finished(peer); },
                    [&](const Tensors& told) { beginning_.hear(peer, told.tensors); },
                    [&](const auto& other) { hear(peer, other); }},
              event.message);

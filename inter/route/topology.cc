@@ -41,12 +41,42 @@ double payload(const PlanInput& input, const std::string& region) {
   return static_cast<double>(input.payload_bytes.at(region));
 }
 
-// What all routes together ask of links. A payload arrives when the last of its hops
-// has carried it behind everything else that goes over the same link.
+// What all routes together ask of links and regions.
+class Load {
+ public:
+  Load(const PlanInput& input, const std::map<std::string, std::vector<Hop>>& routes)
+      : input_(input) {
+    for (const auto& [origin, hops] : routes) {
+      for (const Hop& hop : hops) {
+        link_[{hop.from, hop.to}] += payload(input, origin);
+        sent_[hop.from] += payload(input, origin);
+        received_[hop.to] += payload(input, origin);
+      }
+    }
+  }
+
+  // Until the link has carried all of it, and both ends all of theirs. Without latency.
+  double seconds(const Hop& hop, const LinkCost& cost) const {
+    return std::max({carry_s({0, cost.bytes_per_s}, link_.at({hop.from, hop.to})),
+                     region_s(hop.from, sent_.at(hop.from)),
+                     region_s(hop.to, received_.at(hop.to))});
+  }
+
+ private:
+  double region_s(const std::string& region, double bytes) const {
+    const auto found = input_.region_bytes_per_s.find(region);
+    return found == input_.region_bytes_per_s.end() ? 0 : bytes / found->second;
+  }
+
+  const PlanInput& input_;
+  std::map<std::pair<std::string, std::string>, double> link_;
+  std::map<std::string, double> sent_, received_;
+};
+
+// A payload arrives when the last of its hops has carried it behind everything else that goes over
+// the same link.
 double predict(const PlanInput& input, const std::map<std::string, std::vector<Hop>>& routes) {
-  std::map<std::pair<std::string, std::string>, double> link_bytes;
-  for (const auto& [origin, hops] : routes)
-    for (const Hop& hop : hops) link_bytes[{hop.from, hop.to}] += payload(input, origin);
+  const Load load(input, routes);
   double last_s = 0;
   for (const auto& [origin, hops] : routes) {
     std::map<std::string, double> latency_s{{origin, 0}};  // of the way, without the bytes
@@ -57,8 +87,7 @@ double predict(const PlanInput& input, const std::map<std::string, std::vector<H
       // A region passes a payload on when it has checked it: its own bytes count on every hop but
       // the slowest, where they are part of all that goes over the link.
       const double own_s = carry_s({0, cost.bytes_per_s}, payload(input, origin));
-      const double all_s = carry_s({0, cost.bytes_per_s}, link_bytes[{hop.from, hop.to}]);
-      slowest_s[hop.to] = std::max(slowest_s[hop.from] + own_s, all_s);
+      slowest_s[hop.to] = std::max(slowest_s[hop.from] + own_s, load.seconds(hop, cost));
       last_s = std::max(last_s, latency_s[hop.to] + slowest_s[hop.to]);
     }
   }

@@ -7,8 +7,8 @@
 //   relay    direct, but pairs with a poor link go through the region that serves them best
 //
 // A link costs round trip / 2 + bytes / rate (alpha-beta). Links do not slow each other down in
-// this model unless a region's total rate is given: what one region sends, and what it receives,
-// share it.
+// this model unless a region's total rate is given: what one region sends shares it, and what it
+// receives.
 #pragma once
 
 #include <cstdint>
@@ -31,6 +31,8 @@ using LinkMatrix = std::map<std::pair<std::string, std::string>, LinkCost>;
 struct PlanInput {
   LinkMatrix links;
   std::map<std::string, std::uint64_t> payload_bytes;  // of every region that takes part
+  // What a region sends in all, and what it receives; none: only its links limit it.
+  std::map<std::string, double> region_bytes_per_s = {};
 };
 
 enum class Shape { direct, ring, relay };

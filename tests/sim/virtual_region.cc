@@ -36,6 +36,7 @@ void VirtualRun::Region::start() {
   options.staleness_max = run_.options_.staleness_max;
   options.grace_min = seconds{2};
   options.grace_max = seconds{60};
+  options.gathers_from = run_.options_.gathers_from;
   options.seed = wan_sim::mix(scenario.seed, wan_sim::key_of(name_));
   if (disk_.raft.log.empty() && name_ == scenario.regions.front()) found();
   protocol_ = std::make_unique<RoundProtocol>(options, disk_);

@@ -46,7 +46,11 @@ class VirtualRun::Region : public inter::MeshHandler {
     deliver(PeerDown{peer});
   }
   void on_message(const std::string& peer, const std::string& message) override {
-    deliver(PeerSaid{peer, parse_message(message)});
+    Message said = parse_message(message);
+    const bool holds =
+        std::holds_alternative<Holding>(said) || std::holds_alternative<Holdings>(said);
+    run_.wan_.log((holds ? "holding " : "other ") + peer + " " + name_);
+    deliver(PeerSaid{peer, std::move(said)});
   }
   void on_blob(const std::string&, const inter::BlobId& id) override {
     disk_.blobs.insert(id);

@@ -27,6 +27,7 @@ struct RunOptions {
   diloco::Round staleness_max = 2;
   wan_sim::Time compute = std::chrono::seconds{20};  // of K inner steps, on average
   double compute_spread = 0.1;                       // up to this share more or less
+  std::size_t gathers_from = diloco::ProtocolOptions{}.gathers_from;
   std::ostream* log = nullptr;
 };
 

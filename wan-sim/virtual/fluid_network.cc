@@ -6,8 +6,11 @@
 
 #include <algorithm>
 #include <cmath>
+#include <functional>
 #include <limits>
 #include <map>
+#include <optional>
+#include <queue>
 #include <set>
 #include <utility>
 #include <vector>
@@ -18,35 +21,68 @@
 
 namespace causeway::wan_sim {
 
+namespace {
+
+// Resources by what each has left for one of the flows that still wait, least first.
+class Bottlenecks {
+ public:
+  Bottlenecks(std::span<const double> capacities, std::span<const std::vector<std::uint32_t>> uses)
+      : left_(capacities.begin(), capacities.end()), waiting_(capacities.size(), 0) {
+    for (const auto& flow : uses) {
+      for (const std::uint32_t resource : flow) ++waiting_[resource];
+    }
+    for (std::uint32_t i = 0; i < left_.size(); ++i)
+      if (waiting_[i] > 0) heap_.push({share(i), i});
+  }
+
+  // The least; none: nobody waits. Shares only grow while flows are served, so that an old one is
+  // never too large.
+  std::optional<std::uint32_t> next() {
+    while (!heap_.empty()) {
+      const auto [known, resource] = heap_.top();
+      heap_.pop();
+      if (waiting_[resource] == 0) continue;
+      if (share(resource) <= known) return resource;
+      heap_.push({share(resource), resource});
+    }
+    return std::nullopt;
+  }
+
+  double share(std::uint32_t resource) const { return left_[resource] / waiting_[resource]; }
+  void serve(const std::vector<std::uint32_t>& flow, double rate) {
+    for (const std::uint32_t resource : flow) {
+      left_[resource] = std::max(0.0, left_[resource] - rate);
+      --waiting_[resource];
+    }
+  }
+
+ private:
+  using Known = std::pair<double, std::uint32_t>;
+  std::vector<double> left_;
+  std::vector<std::uint32_t> waiting_;
+  std::priority_queue<Known, std::vector<Known>, std::greater<>> heap_;
+};
+
+}  // namespace
+
 std::vector<double> max_min_rates(std::span<const double> capacities,
                                   std::span<const std::vector<std::uint32_t>> uses) {
-  std::vector<double> left(capacities.begin(), capacities.end());
-  std::vector<std::uint32_t> waiting(capacities.size(), 0);
-  for (const auto& flow : uses) {
-    for (const std::uint32_t resource : flow) ++waiting[resource];
+  std::vector<std::vector<std::uint32_t>> users(capacities.size());
+  for (std::uint32_t i = 0; i < uses.size(); ++i) {
+    for (const std::uint32_t resource : uses[i]) users[resource].push_back(i);
   }
   constexpr double kUnserved = -1;
   std::vector<double> rates(uses.size(), kUnserved);
-  for (;;) {
-    double share = std::numeric_limits<double>::infinity();
-    std::uint32_t bottleneck = 0;
-    for (std::uint32_t i = 0; i < left.size(); ++i) {
-      if (waiting[i] > 0 && left[i] / waiting[i] < share) {
-        share = left[i] / waiting[i];
-        bottleneck = i;
-      }
-    }
-    if (share == std::numeric_limits<double>::infinity()) return rates;
-    for (std::size_t i = 0; i < uses.size(); ++i) {
-      if (rates[i] != kUnserved || std::ranges::find(uses[i], bottleneck) == uses[i].end())
-        continue;
-      rates[i] = share;
-      for (const std::uint32_t resource : uses[i]) {
-        left[resource] = std::max(0.0, left[resource] - share);
-        --waiting[resource];
-      }
+  Bottlenecks bottlenecks(capacities, uses);
+  while (const auto bottleneck = bottlenecks.next()) {
+    const double share = bottlenecks.share(*bottleneck);
+    for (const std::uint32_t flow : users[*bottleneck]) {
+      if (rates[flow] != kUnserved) continue;
+      rates[flow] = share;
+      bottlenecks.serve(uses[flow], share);
     }
   }
+  return rates;
 }
 
 namespace {
@@ -73,6 +109,8 @@ class FluidNetwork : public VirtualNetwork {
       capacities_.push_back(host.rate_bytes_per_s);  // receives
     }
     users_.resize(capacities_.size());
+    seen_.resize(capacities_.size());
+    places_.resize(capacities_.size());
   }
 
   FlowId open(const std::string& from, const std::string& to, std::uint64_t number, bool forward,
@@ -97,7 +135,7 @@ class FluidNetwork : public VirtualNetwork {
     if (flow.active) stop(id, flow);
     std::erase_if(arrivals_, [id](const auto& arrival) { return arrival.second.flow == id; });
     flows_.remove(id);
-    share(freed);
+    share_soon(freed);
   }
 
   void offer(FlowId id, std::uint64_t bytes, Time now) override {
@@ -114,7 +152,7 @@ class FluidNetwork : public VirtualNetwork {
     flow.left += static_cast<double>(bytes);
     if (!flow.active) start(id, flow);
     set_rate(id, flow, 0);  // with its new end
-    share(flow.uses);
+    share_soon(flow.uses);
   }
 
   void settle(FlowId id, Time now) override {
@@ -138,6 +176,7 @@ class FluidNetwork : public VirtualNetwork {
   }
 
   Time next_event() const override {
+    if (!to_share_.empty()) return now_;
     const Time arrival = arrivals_.empty() ? kNever : arrivals_.begin()->first.first;
     const Time end = ends_.empty() ? kNever : ends_.begin()->first;
     return std::min({arrival, end, next_resume_});
@@ -145,6 +184,7 @@ class FluidNetwork : public VirtualNetwork {
 
   void advance(Time now) override {
     now_ = now;
+    if (!to_share_.empty()) share(std::exchange(to_share_, {}));
     if (now >= next_resume_) resume_links();
     while (!ends_.empty() && ends_.begin()->first <= now)
       share(flows_.at(ends_.begin()->second).uses);
@@ -193,6 +233,7 @@ class FluidNetwork : public VirtualNetwork {
     std::uint64_t early = 0;  // bytes that arrived since, before their arrival is an event
     Time jitter{0}, last_arrival{0};
     JitterChain chain;
+    std::uint64_t seen = 0;  // as seen_
   };
   struct HostPlace {
     std::string region;
@@ -289,23 +330,32 @@ class FluidNetwork : public VirtualNetwork {
     }
   }
 
+  // A region that pushes to all others starts many flows at one time, which are shared out once.
+  void share_soon(const std::vector<std::uint32_t>& resources) {
+    to_share_.insert(to_share_.end(), resources.begin(), resources.end());
+  }
+
   // Those that share something with `resources`, directly or by way of others, and all that they
   // use, which is put after `resources`.
   std::vector<FlowId> connected(std::vector<std::uint32_t>& resources) {
     std::vector<FlowId> flows;
-    std::set<std::uint32_t> seen(resources.begin(), resources.end());
-    std::set<FlowId> known;
+    ++look_;
+    std::erase_if(resources, [this](std::uint32_t resource) { return !is_new(seen_[resource]); });
     for (std::size_t i = 0; i < resources.size(); ++i) {
       for (const FlowId id : users_[resources[i]]) {
-        if (!known.insert(id).second) continue;
+        Flow& flow = flows_.at(id);
+        if (!is_new(flow.seen)) continue;
         flows.push_back(id);
-        for (const std::uint32_t resource : flows_.at(id).uses)
-          if (seen.insert(resource).second) resources.push_back(resource);
+        for (const std::uint32_t resource : flow.uses)
+          if (is_new(seen_[resource])) resources.push_back(resource);
       }
     }
     std::ranges::sort(flows);
     return flows;
   }
+
+  // In this look around.
+  bool is_new(std::uint64_t& seen) const { return std::exchange(seen, look_) != look_; }
 
   void share(std::vector<std::uint32_t> resources) {
     std::vector<FlowId> flows = connected(resources);
@@ -315,17 +365,15 @@ class FluidNetwork : public VirtualNetwork {
       bring_up_to_date(id, flow);
       return true;
     });
-    std::map<std::uint32_t, std::uint32_t> places;
     std::vector<double> capacities;
     for (const std::uint32_t resource : resources) {
-      if (places.emplace(resource, capacities.size()).second)
-        capacities.push_back(capacities_[resource]);
+      places_[resource] = static_cast<std::uint32_t>(capacities.size());
+      capacities.push_back(capacities_[resource]);
     }
     std::vector<std::vector<std::uint32_t>> uses;
     for (const FlowId id : flows) {
       auto& of_flow = uses.emplace_back();
-      for (const std::uint32_t resource : flows_.at(id).uses)
-        of_flow.push_back(places.at(resource));
+      for (const std::uint32_t resource : flows_.at(id).uses) of_flow.push_back(places_[resource]);
     }
     const auto rates = max_min_rates(capacities, uses);
     for (std::size_t i = 0; i < flows.size(); ++i) {
@@ -342,6 +390,10 @@ class FluidNetwork : public VirtualNetwork {
   std::map<std::string, HostPlace> hosts_;
   std::vector<double> capacities_;
   std::vector<std::vector<FlowId>> users_;  // of each capacity: the flows that are active
+  std::vector<std::uint32_t> to_share_;     // capacities of which flows began or ended just now
+  std::uint64_t look_ = 0;                  // around: which of seen_ is new
+  std::vector<std::uint64_t> seen_;         // of each capacity: in which look around
+  std::vector<std::uint32_t> places_;       // of each capacity: among those that are shared out
   FlowTable<Flow> flows_;
   std::set<std::pair<Time, FlowId>> ends_;
   std::map<std::pair<Time, std::uint64_t>, Arriving> arrivals_;

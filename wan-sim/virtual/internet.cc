@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cassert>
 #include <chrono>
+#include <limits>
 #include <utility>
 #include <vector>
 
@@ -31,6 +32,8 @@ Pair unordered(const std::string& a, const std::string& b) {
 }  // namespace
 
 Internet::Internet(VirtualWan& wan, InternetOptions options) : wan_(wan), options_(options) {
+  for (const Host& host : wan_.scenario().hosts)
+    host_bytes_per_s_[host.name] = host.rate_bytes_per_s;
   wan_.observe_actions([this](const Action& action) { on_action(action); });
 }
 
@@ -41,6 +44,17 @@ Internet::~Internet() {
 std::uint64_t Internet::sent_bytes(const std::string& region) const {
   const auto found = sent_bytes_.find(region);
   return found == sent_bytes_.end() ? 0 : found->second;
+}
+
+// What a link has of its ends' rates while all regions transfer at once, as they do in a round.
+double Internet::fair_share(const std::string& from, const std::string& to) const {
+  const double peers = std::max(1.0, double(sites_.size()) - 1);
+  double least = std::numeric_limits<double>::infinity();
+  for (const std::string& end : {from, to}) {
+    const auto host = host_bytes_per_s_.find(end);
+    if (host != host_bytes_per_s_.end()) least = std::min(least, host->second / peers);
+  }
+  return least;
 }
 
 void Internet::settle(const std::string& region) {
@@ -313,7 +327,9 @@ void Internet::Site::send(const std::string& peer, std::string message) {
 void Internet::Site::learn_links() {
   if (std::exchange(links_known_, true)) return;
   const auto profile = [this](const std::string& from, const std::string& to) {
-    return internet_.wan_.network().profile({from, to});
+    LinkProfile link = internet_.wan_.network().profile({from, to});
+    link.rate_bytes_per_s = std::min(link.rate_bytes_per_s, internet_.fair_share(from, to));
+    return link;
   };
   for (const std::string& peer : up_) {
     const auto out = profile(region_, peer), back = profile(peer, region_);

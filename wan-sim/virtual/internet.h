@@ -53,7 +53,8 @@ class PhantomSpool {
 
 struct InternetOptions {
   // How blobs travel; empty: as the links suggest. As in inter::MeshOptions, but what a region
-  // knows of the links is what they are, not what it measured.
+  // knows of the links is what they are, not what it measured. Of a host's rate, each of its links
+  // counts with an equal share.
   std::optional<inter::Shape> topology = inter::Shape::direct;
   std::chrono::milliseconds idle_deadline{10'000};
   std::chrono::milliseconds redial_min{100}, redial_max{5'000};
@@ -82,6 +83,7 @@ class Internet {
   struct Control;
   friend class Site;
 
+  double fair_share(const std::string& from, const std::string& to) const;
   void stop(const std::string& region);
   void dial(const std::string& a, const std::string& b);
   void dial_later(const std::string& a, const std::string& b);
@@ -109,6 +111,7 @@ class Internet {
   std::map<Pair, std::uint64_t> dialled_;              // attempts; an older one is void
   std::map<Pair, Time> silent_since_;                  // directed: a black hole
   std::map<std::string, std::uint64_t> sent_bytes_;
+  std::map<std::string, double> host_bytes_per_s_;  // of regions that share a rate
 };
 
 // What is under way between two regions in virtual time. Internal to the virtual engine.

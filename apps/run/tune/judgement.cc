@@ -137,6 +137,12 @@ void judge_against_lockstep(Tuning& tuning) {
 void judge_choice(Tuning& tuning) {
   const diloco::tuner::Row& row = tuning.recommended();
   judge_against_lockstep(tuning);
+  if (row.participation < 0.995) {
+    tuning.warnings.push_back(
+        "only " + percent(row.participation) +
+        " of the contributions are listed in their own round; a longer sync.grace_min_s (and "
+        "sync.grace_max_s) waits for the others");
+  }
   if (tuning.steps % row.k != 0) {
     tuning.warnings.push_back(
         fmt::format("train.steps = {} is not a multiple of K = {}; set it to {}", tuning.steps,

@@ -194,13 +194,31 @@ double seconds_at(double mbit_s, std::uint64_t bytes) {
 
 }  // namespace
 
+namespace {
+
+// What happens to other links is nothing to this one, unless the scenario has a timeline.
+wan_sim::Scenario link_alone(const wan_sim::Scenario& links, const wan_sim::Pair& pair) {
+  if (!links.timeline.empty() || !links.traces.empty()) return links;
+  wan_sim::Scenario alone = links;
+  alone.regions = {pair.first, pair.second};
+  std::erase_if(alone.links, [&](const auto& link) {
+    return link.first != pair && link.first != wan_sim::Pair{pair.second, pair.first};
+  });
+  std::erase_if(alone.hosts, [&](const wan_sim::Host& host) {
+    return host.region != pair.first && host.region != pair.second;
+  });
+  return alone;
+}
+
+}  // namespace
+
 std::vector<LinkProbe> probe_links(const wan_sim::Scenario& links,
                                    const std::vector<std::string>& regions,
                                    std::uint64_t payload_bytes) {
   const wan_sim::Scenario scenario = without_processes(links);
   std::vector<LinkProbe> out;
   for (const auto& [pair, cost] : link_matrix(scenario, regions)) {
-    Prober prober(scenario, pair.first, pair.second);
+    Prober prober(link_alone(scenario, pair), pair.first, pair.second);
     out.push_back(
         prober.probe({.from = pair.first,
                       .to = pair.second,

@@ -19,6 +19,8 @@ namespace tuner = diloco::tuner;
 
 // What a rehearsal may take beyond its compute before it counts as stuck, in exchanges.
 constexpr double kPatience = 20;
+// Hours of an exchange are not looked at every second: who waits for so long learns nothing by it.
+constexpr double kPollsOfAnExchange = 20;
 
 inter::PlanInput plan_input(const wan_sim::Scenario& links, const std::vector<std::string>& regions,
                             double payload_bytes) {
@@ -26,6 +28,9 @@ inter::PlanInput plan_input(const wan_sim::Scenario& links, const std::vector<st
   input.links = link_matrix(links, regions);
   for (const std::string& region : regions) {
     input.payload_bytes[region] = static_cast<std::uint64_t>(payload_bytes);
+  }
+  for (const wan_sim::Host& host : links.hosts) {
+    if (host.name == host.region) input.region_bytes_per_s[host.region] = host.rate_bytes_per_s;
   }
   return input;
 }
@@ -102,10 +107,10 @@ class Predictor {
     options.measured_s_min = in_.measured_s_min;
     options.protocol = rehearsed_protocol(in_.config);
     options.seed = in_.config.train.seed;
-    const double round_s =
-        row.k * slowest_step_s(in_) * row.inner_step_ratio + codec.encode_s + codec.apply_s +
-        codec.store_s + 1 +
-        kPatience * (1 + exchange_s(in_.links, regions_, double(codec.payload_bytes)));
+    const double payload_s = exchange_s(in_.links, regions_, double(codec.payload_bytes));
+    options.poll_s = std::max(1.0, payload_s / kPollsOfAnExchange);
+    const double round_s = row.k * slowest_step_s(in_) * row.inner_step_ratio + codec.encode_s +
+                           codec.apply_s + codec.store_s + 1 + kPatience * (1 + payload_s);
     options.limit_s = 600 + (options.rounds + options.rounds_before) * round_s +
                       kPatience * options.measured_s_min;
     return options;

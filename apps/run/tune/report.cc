@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
+#include <limits>
 
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
@@ -14,6 +15,8 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 namespace tuner = diloco::tuner;
+
+constexpr std::size_t kLinksShown = 90;  // of ten regions
 
 Json optional(const std::optional<double>& value) {
   return value ? Json(*value) : Json(nullptr);
@@ -97,9 +100,26 @@ std::string link_text(const LinkProbe& link) {
          format_fixed(*link.p50_s, 3) + " s (p50), " + format_fixed(*link.p95_s, 3) + " s (p95)";
 }
 
+// Of many links the quickest, the middle and the slowest for a payload.
+std::vector<LinkProbe> shown_links(std::vector<LinkProbe> links) {
+  if (links.size() <= kLinksShown) return links;
+  std::ranges::sort(links, {}, [](const LinkProbe& link) {
+    constexpr double kNever = std::numeric_limits<double>::infinity();
+    return link.alpha_s ? *link.alpha_s + double(link.payload_bytes) * *link.beta_s_per_byte
+                        : kNever;
+  });
+  return {links.front(), links[links.size() / 2], links.back()};
+}
+
 std::string links_text(const Tuning& tuning) {
-  std::string out = "Links, each alone:\n";
-  for (const LinkProbe& link : tuning.link_probes) {
+  const std::vector<LinkProbe> shown = shown_links(tuning.link_probes);
+  std::string out = "Links, each alone";
+  if (shown.size() < tuning.link_probes.size()) {
+    out += fmt::format(" (the quickest, the middle and the slowest of {}; tune.json has all)",
+                       tuning.link_probes.size());
+  }
+  out += ":\n";
+  for (const LinkProbe& link : shown) {
     out += "  " + link.from + " to " + link.to + ": " + link_text(link) + "\n";
   }
   return out;

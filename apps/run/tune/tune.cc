@@ -33,6 +33,29 @@ std::vector<std::string> default_codecs(const Config& config) {
   return codecs;
 }
 
+// Of a phantom; empty: those of the configuration.
+std::vector<std::string> phantom_regions(const TuneOptions& options) {
+  if (!options.config.empty() && options.phantom.regions == 0) return {};
+  if (options.links.empty())
+    throw ConfigError(
+        "--links: is missing; --regions, or a tuning without CONFIG, takes its regions");
+  return with_regions(wan_sim::load_scenario(options.links), options.phantom.regions).regions;
+}
+
+void refuse_what_phantoms_cannot(const TuneOptions& options) {
+  const bool runs = options.calibrate_s > 0 || options.measure_s > 0 || options.measure_all;
+  if (runs || !options.worker.empty()) {
+    throw ConfigError(
+        "--parameters: stands for a model that is not here, so nothing can be run; leave out "
+        "--calibrate, --measure and --worker");
+  }
+  if (options.step_s <= 0) {
+    throw ConfigError(
+        "--parameters: needs --step-ms, the time of an inner step on the machines that train the "
+        "model");
+  }
+}
+
 std::map<std::string, double> parse_step_s(const std::vector<std::string>& texts,
                                            const std::vector<std::string>& regions) {
   std::map<std::string, double> out;
@@ -55,8 +78,10 @@ class Tuner {
   Tuner(const TuneOptions& options, const std::function<void(const std::string&)>& note)
       : options_(options),
         note_(note),
-        config_(load_config(options.config, options.overrides,
-                            options.worker.empty() ? Trainer::built_in : Trainer::program)) {}
+        config_(options.phantom.asked()
+                    ? config_of_phantom(options.config, options.overrides, phantom_regions(options))
+                    : load_config(options.config, options.overrides,
+                                  options.worker.empty() ? Trainer::built_in : Trainer::program)) {}
 
   Tuning run() {
     out_.name = config_.name;
@@ -69,13 +94,13 @@ class Tuner {
       throw ConfigError(
           "regions: tune needs two regions or more; one region exchanges nothing, so any K will "
           "do");
+    out_.warnings = not_rehearsed(config_);
     const wan_sim::Scenario links = read_links();
     if (!options_.prices.empty()) {
       std::vector<std::string> known = links.regions;
       known.insert(known.end(), out_.regions.begin(), out_.regions.end());
       out_.prices = load_prices(options_.prices, known);
     }
-    out_.warnings = not_rehearsed(config_);
     if (const std::string concern = outer_concern(config_); !concern.empty())
       out_.warnings.push_back(concern);
     step_s_ = parse_step_s(options_.region_step_s, out_.regions);
@@ -100,7 +125,7 @@ class Tuner {
       links_file_ = work() / "links-of-run.toml";
       std::filesystem::create_directories(work());
       write_text_file(links_file_, links_text_of_run(options_.links_run, out_.regions));
-      return links_of_profile(links_file_, out_.regions);
+      return links_of_file();
     }
     links_file_ = options_.links.empty() ? config_.wan : options_.links;
     if (links_file_.empty()) {
@@ -109,7 +134,12 @@ class Tuner {
           "--links-run with the directory of a run that measured its links");
     }
     out_.links = links_file_.string();
-    return links_of_profile(links_file_, out_.regions);
+    return links_of_file();
+  }
+
+  wan_sim::Scenario links_of_file() {
+    if (!options_.phantom.asked()) return links_of_profile(links_file_, out_.regions);
+    return links_of_phantom(links_file_, options_.phantom, out_.regions, out_.warnings);
   }
 
   void probe_machine() {
@@ -120,6 +150,8 @@ class Tuner {
                            .codecs = codecs,
                            .directory = options_.cache};
     const auto measured = [&] {
+      if (options_.phantom.asked())
+        return probe_phantom(config_, options_.phantom, how, out_.warnings);
       if (config_.built_in_trainer()) return probe(config_, how);
       return probe_program(config_, {options_.worker, work() / "probe", options_.program}, how);
     };
@@ -127,6 +159,7 @@ class Tuner {
   }
 
   void refuse_what_programs_cannot() const {
+    if (options_.phantom.asked()) return refuse_what_phantoms_cannot(options_);
     if (config_.built_in_trainer()) return;
     if (options_.calibrate_s > 0) {
       throw ConfigError(

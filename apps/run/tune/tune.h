@@ -17,16 +17,18 @@
 #include "apps/run/tune/calibration.h"
 #include "apps/run/tune/grid.h"
 #include "apps/run/tune/links.h"
+#include "apps/run/tune/phantom.h"
 #include "apps/run/tune/predict.h"
 
 namespace causeway::run {
 
 struct TuneOptions {
-  std::filesystem::path config;
+  std::filesystem::path config;  // empty only for a phantom
   std::vector<std::string> overrides;
   std::filesystem::path links;      // a scenario; empty: wan.profile
   std::filesystem::path links_run;  // instead: a run directory, whose coordinators measured them
   std::filesystem::path prices;     // empty: none
+  Phantom phantom;                  // asked: nothing is trained, and no model is held
   Grid grid;                        // empty lists: chosen
   std::vector<std::string> codecs;  // for matrices; empty: the configuration's and three others
   double probe_s = 5;

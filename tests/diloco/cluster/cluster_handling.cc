@@ -53,8 +53,8 @@ void Cluster::trace(const std::string& region, const Event& event,
       "WorkerAttached",    "WorkerReadData", "WorkerLost",    "WorkerReady",
       "WorkerContributed", "WorkerApplied",  "WorkerOffered", "SnapshotChecked",
       "RoomNeeded",        "OperatorAsked",  "Tick"};
-  static const std::vector<std::string> kMessages{"Status",       "Holding",  "Raft",   "Diverged",
-                                                  "ChangeMember", "Finished", "Tensors"};
+  static const std::vector<std::string> kMessages{
+      "Status", "Holding", "Raft", "Diverged", "ChangeMember", "Finished", "Tensors", "Holdings"};
   static const std::vector<std::string> kActions{
       "Send",         "Push",          "Fetch",         "RemoveBlob",    "SaveContributions",
       "SaveSnapshot", "CheckSnapshot", "SaveRaft",      "AppendLedger",  "UpdateMembers",

@@ -162,7 +162,9 @@ Message Cluster::make_lie(const std::string& to) {
         if (auto* raft = std::get_if<RaftMessage>(&message)) {
           raft->incarnation = nodes_.at(options_.liar).incarnation;
         }
-        if (!std::holds_alternative<Holding>(message)) return message;
+        const bool holding =
+            std::holds_alternative<Holding>(message) || std::holds_alternative<Holdings>(message);
+        if (!holding) return message;
       }
       [[fallthrough]];
     default:
