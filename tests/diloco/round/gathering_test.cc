@@ -11,6 +11,7 @@
 #include "diloco/round/catch_up.h"
 #include "diloco/round/exchange.h"
 #include "diloco/round/leader.h"
+#include "tests/diloco/round/region_a.h"
 
 namespace causeway::diloco {
 namespace {
@@ -20,35 +21,10 @@ using std::chrono::seconds;
 
 const std::vector<std::string> kMembers = {"a", "b", "c", "d", "e", "f"};
 
-ProtocolOptions options_of_a() {
-  ProtocolOptions options;
-  options.self = "a";
-  options.incarnation = "a's disk";
-  options.pace = {.steps = 400, .k = 4};
+ProtocolOptions patient_options() {
+  ProtocolOptions options = options_of_a();
   options.grace_min = seconds{2};
   return options;
-}
-
-PersistentState state_of_a() {
-  Membership membership;
-  for (const std::string& region : kMembers)
-    membership = with(membership, {.region = region, .incarnation = region + "'s disk"});
-  PersistentState state;
-  state.run_id = "run1";
-  state.raft.term = 1;
-  state.raft.log = {{.term = 1, .body = membership}};
-  state.raft.committed = 1;
-  return state;
-}
-
-Contribution made_by(const std::string& region) {
-  Contribution made;
-  made.run_id = "run1";
-  made.region = region;
-  made.data_cursor = 16;
-  made.payload.size_bytes = 100;
-  made.payload.hash[0] = static_cast<std::uint8_t>(region[0]);
-  return made;
 }
 
 class GatheringTest : public ::testing::Test {
@@ -88,7 +64,7 @@ class GatheringTest : public ::testing::Test {
     return messages;
   }
 
-  Region region_{options_of_a(), state_of_a()};
+  Region region_{patient_options(), state_of_a(kMembers)};
   Beginning beginning_{region_};
   Leader leader_{region_, beginning_};
   CatchUp catch_up_{region_};

@@ -16,6 +16,7 @@
 #include "diloco/round/round_protocol.h"
 #include "diloco/round/run_end.h"
 #include "diloco/round/worker_orders.h"
+#include "tests/diloco/round/region_a.h"
 
 namespace causeway::diloco {
 namespace {
@@ -27,34 +28,6 @@ Member member(const std::string& region) {
   one.region = region;
   one.incarnation = region + "'s disk";
   return one;
-}
-
-ProtocolOptions options_of_a() {
-  ProtocolOptions options;
-  options.self = "a";
-  options.incarnation = "a's disk";
-  options.pace.k = 4;
-  options.pace.steps = 400;
-  return options;
-}
-
-PersistentState state_of_a() {
-  PersistentState state;
-  state.run_id = "run1";
-  state.raft.term = 1;
-  state.raft.log = {{.term = 1, .body = with(with({}, member("a")), member("b"))}};
-  state.raft.committed = 1;
-  return state;
-}
-
-Contribution made_by(const std::string& region) {
-  Contribution made;
-  made.run_id = "run1";
-  made.region = region;
-  made.data_cursor = 16;
-  made.payload.size_bytes = 100;
-  made.payload.hash[0] = static_cast<std::uint8_t>(region[0]);
-  return made;
 }
 
 class MachinesTest : public ::testing::Test {
@@ -73,7 +46,7 @@ class MachinesTest : public ::testing::Test {
     return of_kind;
   }
 
-  Region region_{options_of_a(), state_of_a()};
+  Region region_{options_of_a(), state_of_a({"a", "b"})};
   Beginning beginning_{region_};
   Leader leader_{region_, beginning_};
   CatchUp catch_up_{region_};
@@ -156,7 +129,7 @@ TEST_F(MachinesTest, CatchUpAsksForAPayloadUnlessItIsPushed) {
 // be asked for hundreds of times, but for what the worker applies next.
 TEST_F(MachinesTest, CatchUpAsksForNothingThatNobodyHasBeyondTheNextRounds) {
   constexpr Round kRounds = 200, kKeptFrom = 190;
-  PersistentState state = state_of_a();
+  PersistentState state = state_of_a({"a", "b"});
   for (Round round = 0; round < kRounds; ++round) {
     CommitRecord record;
     record.run_id = "run1";

@@ -18,7 +18,7 @@ namespace fs = std::filesystem;
 constexpr std::uint64_t kAlways = 0, kNever = ~std::uint64_t{0};
 
 // 16 MiB each span, so that a save takes a while.
-const diloco::Layout& layout() {
+const diloco::Layout& saved_layout() {
   static const diloco::Layout large({{"a", {2048, 2048}}});
   return large;
 }
@@ -32,7 +32,7 @@ ino_t inode(const fs::path& file) {
 
 class StateSaverTest : public testing::Test {
  protected:
-  StateSaverTest() : state_({}, layout()) {
+  StateSaverTest() : state_({}, saved_layout()) {
     float next = 1;
     for (const std::span<float> span : spans()) std::iota(span.begin(), span.end(), next++);
     state_.version = 7;
@@ -49,7 +49,8 @@ class StateSaverTest : public testing::Test {
   }
 
   std::optional<StateSaver::Saved> save(StateSaver& saver, Refusal refusal = Refusal::trains_on) {
-    return saver.save(image_of(layout(), state_), snapshot_of(state_, layout()), refusal);
+    return saver.save(image_of(saved_layout(), state_), snapshot_of(state_, saved_layout()),
+                      refusal);
   }
 
   // Of state and snapshot.
@@ -89,8 +90,8 @@ TEST_F(StateSaverTest, WritesAgainWhatChangedOrIsGone) {
   at_once.changed();
   save(at_once);
   EXPECT_NE(files().second, first.second) << "of other bits";
-  TrainingState loaded({}, layout());
-  ASSERT_TRUE(load_state(directory_.path(), layout(), loaded));
+  TrainingState loaded({}, saved_layout());
+  ASSERT_TRUE(load_state(directory_.path(), saved_layout(), loaded));
   EXPECT_EQ(loaded.anchor, state_.anchor);
 
   fs::remove(newest_state_file(directory_.path()));
@@ -131,8 +132,8 @@ TEST_F(StateSaverTest, BesideStepsItHoldsTheStateAsItWasWhenItBegan) {
   const StateSaver::Saved saved = beside.finish();
   EXPECT_TRUE(saved.state && saved.snapshot);
   EXPECT_FALSE(beside.under_way());
-  TrainingState loaded({}, layout());
-  ASSERT_TRUE(load_state(directory_.path(), layout(), loaded));
+  TrainingState loaded({}, saved_layout());
+  ASSERT_TRUE(load_state(directory_.path(), saved_layout(), loaded));
   EXPECT_EQ(loaded.work.steps, 0);
   EXPECT_EQ(loaded.params, before.params);
   EXPECT_EQ(loaded.residual, before.residual);
