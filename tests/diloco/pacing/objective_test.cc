@@ -17,9 +17,9 @@ struct Steps {
 };
 constexpr double kLambdas[] = {0.05, 0.10, 0.15, 0.30};
 constexpr Steps kTable[] = {{3, {59, 27, 15, 0}},
-                          {10, {209, 102, 64, 18}},
-                          {30, {663, 343, 231, 109}},
-                          {100, {2335, 1275, 908, 518}}};
+                            {10, {209, 102, 64, 18}},
+                            {30, {663, 343, 231, 109}},
+                            {100, {2335, 1275, 908, 518}}};
 
 TEST(Objective, StationaryKIsThePublishedTable) {
   for (const Steps& row : kTable) {
