@@ -158,11 +158,12 @@ bool Exchange::is_here(const ContributionKey& key) const {
   return known != nullptr && (known->sits_out || region_.spool.holds(known->payload));
 }
 
-// Contributions of the open round that are not here, of the regions that took part in the last.
+// Contributions of the open round that are not here, of regions that took part in the last and are
+// within reach.
 std::size_t Exchange::lacking() const {
   const Round round = region_.history.version();
   const auto lacks = [this, round](const std::string& region) {
-    return !is_here({region, round, 0});
+    return region_.peers.is_up(region) && !is_here({region, round, 0});
   };
   const CommitRecord* last = region_.history.newest();
   const auto count = last == nullptr
@@ -173,7 +174,7 @@ std::size_t Exchange::lacking() const {
   return static_cast<std::size_t>(count);
 }
 
-// No deadline of the leader's passes meanwhile.
+// A leader whose grace period ends meanwhile takes what it does not know for late.
 std::optional<Time> Exchange::gathered_until() const {
   if (gathered_.empty()) return std::nullopt;
   return gathered_since_ + std::min(kReportInterval, region_.options.grace_min / 4);

@@ -58,9 +58,11 @@ void Intake::on_verdict(const BlobId& id, const std::optional<std::system_error>
   const auto known = finishers_.find(id);
   const std::string finisher = known == finishers_.end() ? "" : known->second;
   finishers_.erase(id);
-  for (BlobReceiver* const receiver : receivers_)
-    if (receiver->incoming_.contains(id))
-      failure ? receiver->on_failed(id, *failure, finisher) : receiver->on_completed(id);
+  for (BlobReceiver* const receiver : receivers_) {
+    if (!failure && receiver->incoming_.contains(id)) receiver->on_completed(id);
+    // One that was only asked was told of chunks that a disk did not take after all.
+    if (failure && receiver->is_source(id)) receiver->on_failed(id, *failure, finisher);
+  }
   if (!failure) completed_(finisher, id);
 }
 
@@ -139,9 +141,9 @@ void BlobReceiver::on_chunk(const BlobChunk& chunk) {
   }
   if (declined_.contains(id) || declines_size_of(id)) return;
   try {
-    intake_->store(*this, chunk);
     incoming_.insert(id);
     asked_.erase(id);
+    intake_->store(*this, chunk);  // which may end with a verdict
   } catch (const std::system_error& error) {
     decline(id, error.what());
   }

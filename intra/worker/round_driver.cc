@@ -329,6 +329,7 @@ void RoundDriver::offer_initial() {
 // Rank 0 writes, and it alone knows whether the disk took it: the others go its way.
 void RoundDriver::save(What what, Refusal refusal) {
   end_save();
+  look_for_saved();  // a region that is stopped hands over what it still has
   save_s_ += seconds_of([&] {
     if (what != What::snapshot) trainer_.settle_state();
     std::optional<StateSaver::Saved> saved;
@@ -380,13 +381,16 @@ void RoundDriver::note(const StateSaver::Saved& saved) {
   const Offered snapshot{saved.version, saved.digest};
   if (!saved.snapshot || offered_ == snapshot) return;
   offer(snapshot);
-  trainer_.checkpointed();
+  if (saved.state) trainer_.checkpointed();
 }
 
 // A coordinator that was killed may not have stored the newest one. Another rank may write the
 // next.
 void RoundDriver::offer_again() {
-  if (!gathering_->leads()) offered_.reset();
+  if (!gathering_->leads()) {
+    offered_.reset();
+    saver_.forget_snapshot();
+  }
   const diloco::Round from = gathering_->attachment().snapshot_from;
   if (from > 0 && offered_ && offered_->version >= from) offer(*offered_);
 }

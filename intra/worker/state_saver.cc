@@ -1,10 +1,15 @@
 #include "intra/worker/state_saver.h"
 
+#include <fcntl.h>
+#include <sys/file.h>
+
 #include <bit>
 #include <cassert>
+#include <cerrno>
 #include <chrono>
 #include <memory>
 #include <system_error>
+#include <thread>
 
 #include <spdlog/spdlog.h>
 
@@ -28,6 +33,20 @@ std::uint64_t bytes_of(const std::optional<Image>& image) {
   for (std::size_t i = 0; i < tensors_of(image); ++i)
     bytes += image->tensors[i].values.size_bytes();
   return bytes;
+}
+
+constexpr std::chrono::seconds kOtherWriterMax{60};
+
+// Of a region's processes one writes at a time: a rank that the others went on without may still be
+// at it, and its older state must not come after theirs. But one that hangs holds up nobody for
+// long, and without a directory, or on a file system without locks, nothing is locked.
+diloco::Descriptor await_other_writer(const fs::path& directory) {
+  const auto until = std::chrono::steady_clock::now() + kOtherWriterMax;
+  diloco::Descriptor descriptor(::open(directory.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+  while (descriptor.get() >= 0 && ::flock(descriptor.get(), LOCK_EX | LOCK_NB) != 0 &&
+         errno == EWOULDBLOCK && std::chrono::steady_clock::now() < until)
+    std::this_thread::sleep_for(std::chrono::milliseconds(20));
+  return descriptor;
 }
 
 }  // namespace
@@ -96,24 +115,33 @@ std::optional<StateSaver::Saved> StateSaver::save(std::optional<StateImage> stat
   Job job{std::move(state), std::move(snapshot), refusal, before};
   leave_out_what_is_saved(job);
   const std::uint64_t bytes = bytes_of(job.state) + bytes_of(job.snapshot);
-  const bool beside = refusal == Refusal::trains_on && bytes >= place_.beside_steps_bytes;
+  job.beside = refusal == Refusal::trains_on && bytes >= place_.beside_steps_bytes;
+  const bool beside = job.beside;
   const std::size_t stepped = job.state ? job.state->stepped : 0;
   unread_.expect(stepped, tensors_of(job.state) - stepped + tensors_of(job.snapshot));
   changed_ = false;
-  job_ = std::async(beside ? std::launch::async : std::launch::deferred,
-                    [this, job = std::move(job)]() mutable { return run(job); });
-  if (beside) return std::nullopt;
+  const auto write = [this, job = std::make_shared<Job>(std::move(job))] { return run(*job); };
+  try {
+    if (beside) job_ = std::async(std::launch::async, write);
+  } catch (const std::system_error&) {  // no more threads are allowed
+  }
+  if (job_.valid()) return std::nullopt;
+  job_ = std::async(std::launch::deferred, write);
   return finish();
 }
 
 // Somebody may have moved the files away.
 void StateSaver::leave_out_what_is_saved(Job& job) const {
   const std::pair here(job.saved.version, job.saved.digest);
-  if (job.state && saved_ && !changed_ && fs::exists(newest_state_file(place_.directory))) {
+  std::error_code unreadable;
+  const auto is_there = [&unreadable](const fs::path& file) {
+    return fs::exists(file, unreadable);
+  };
+  if (job.state && saved_ && !changed_ && is_there(newest_state_file(place_.directory))) {
     job.state.reset();
     job.saved.state = true;
   }
-  if (job.snapshot && snapshot_ == here && fs::exists(snapshot_file(place_.directory))) {
+  if (job.snapshot && snapshot_ == here && is_there(snapshot_file(place_.directory))) {
     job.snapshot.reset();
     job.saved.snapshot = true;
   }
@@ -135,6 +163,8 @@ bool StateSaver::is_over() const {
 // ---- As it is written, perhaps on another thread ----
 
 StateSaver::Saved StateSaver::run(Job& job) {
+  diloco::Descriptor alone;
+  if (job.beside) alone = await_other_writer(checkpoint_directory(place_.directory));
   const std::unique_ptr<UnreadTensors, void (*)(UnreadTensors*)> at_last(
       &unread_, [](UnreadTensors* unread) { unread->none(); });
   const bool wants_state = job.state.has_value(), wants_snapshot = job.snapshot.has_value();

@@ -77,6 +77,8 @@ class StateSaver {
   // Something that the state's file holds was changed since save(), or may have been; clocks do not
   // count.
   void changed() { changed_ = true; }
+  // Another process may write the next.
+  void forget_snapshot() { snapshot_.reset(); }
 
   // The state, then the snapshot; either may be none. Without the state there is no snapshot: the
   // run may drop what leads up to one. Nothing is under way. Returns what is on disk, or nothing if
@@ -98,7 +100,8 @@ class StateSaver {
     std::optional<StateImage> state;
     std::optional<SnapshotImage> snapshot;
     Refusal refusal = Refusal::throws;
-    Saved saved;  // what was before it began
+    Saved saved;          // what was before it began
+    bool beside = false;  // steps
   };
   using Hashes = std::map<std::string, std::string>;
 

@@ -217,8 +217,10 @@ class EndToEnd(unittest.TestCase):
         return read_json(self.out / "regions" / region / "status.json")
 
     def logs(self):
+        # Not by rglob(): processes may remove directories meanwhile.
+        logs = [pathlib.Path(place, file) for place, _, files in os.walk(self.directory) for file in files if file.endswith(".log")]
         text = ""
-        for path in sorted(self.directory.rglob("*.log")):
+        for path in sorted(logs):
             tail = path.read_text(errors="replace").splitlines()[-15:]
             text += f"\n--- {path.relative_to(self.directory)}\n" + "\n".join(tail)
         return text

@@ -101,6 +101,12 @@ Config config_of_phantom(const std::filesystem::path& file,
   config.regions.clear();
   for (const std::string& region : regions) config.regions.emplace_back().name = region;
   config.sync.founder = regions.front();
+  if (config.sync.rules.contributions_min > regions.size()) {
+    throw ConfigError(fmt::format(
+        "{}: sync.contributions_min = {} of {} regions: no round would be complete; give "
+        "--set sync.contributions_min=N, or more --regions",
+        file.string(), config.sync.rules.contributions_min, regions.size()));
+  }
   return config;
 }
 
@@ -112,6 +118,11 @@ wan_sim::Scenario with_regions(const wan_sim::Scenario& links, std::size_t count
   wan_sim::Scenario out = links;
   out.regions.clear();
   for (std::size_t i = 0; i < count; ++i) out.regions.push_back(name_at(places, i));
+  if (std::set(out.regions.begin(), out.regions.end()).size() < count) {
+    throw ConfigError(
+        fmt::format("--regions {}: {} has a region whose name another place's would get; rename it",
+                    count, links.file.string()));
+  }
   if (count < places.size()) return out;
   if (!links.timeline.empty() || !links.traces.empty() || !links.hosts.empty()) {
     throw ConfigError(fmt::format(

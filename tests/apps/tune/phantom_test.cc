@@ -150,5 +150,22 @@ TEST_F(PhantomRefusesTest, RegionsThatNothingPlaces) {
   refuses(options, "has 3 regions with events");
 }
 
+TEST_F(PhantomRefusesTest, RegionsThatCannotMakeARound) {
+  TuneOptions options = asked();
+  options.phantom.regions = 2;
+  options.config = write("many.toml",
+                         "[run]\nname = 'many'\n[train]\nsteps = 100\nk = 10\n"
+                         "[sync]\ncontributions_min = 3\n"
+                         "[[regions]]\nname = 'a'\n[[regions]]\nname = 'b'\n"
+                         "[[regions]]\nname = 'c'\n");
+  refuses(options, "no round would be complete");
+}
+
+TEST_F(PhantomRefusesTest, PlacesWithTheNamesOfFurtherOnes) {
+  wan_sim::Scenario links = places();
+  links.regions = {"ca", "ca-site2"};
+  EXPECT_THAT([&] { with_regions(links, 3); }, ThrowsMessage<ConfigError>(HasSubstr("rename it")));
+}
+
 }  // namespace
 }  // namespace causeway::run

@@ -1,7 +1,9 @@
 #include "intra/worker/state_saver.h"
 
+#include <fcntl.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/file.h>
 #include <sys/stat.h>
 
 #include <numeric>
@@ -139,6 +141,21 @@ TEST_F(StateSaverTest, BesideStepsItHoldsTheStateAsItWasWhenItBegan) {
   EXPECT_EQ(loaded.residual, before.residual);
   EXPECT_EQ(loaded.anchor, before.anchor);
   EXPECT_EQ(wrong_snapshot(snapshot_file(directory_.path()), before.digest), "");
+}
+
+// A rank that the others went on without is not at its end yet.
+TEST_F(StateSaverTest, BesideStepsItWaitsForAnotherProcessThatWrites) {
+  StateSaver beside = saver(kAlways);
+  const fs::path directory = checkpoint_directory(directory_.path());
+  fs::create_directories(directory);
+  diloco::Descriptor other(::open(directory.c_str(), O_RDONLY | O_DIRECTORY));
+  ASSERT_EQ(::flock(other.get(), LOCK_EX), 0);
+  ASSERT_FALSE(save(beside));
+  const TemporaryDirectory elsewhere;  // as long as it would take
+  save_state(elsewhere.path(), saved_layout(), state_);
+  EXPECT_FALSE(fs::exists(newest_state_file(directory_.path())));
+  ASSERT_EQ(::flock(other.get(), LOCK_UN), 0);
+  EXPECT_TRUE(beside.finish().state);
 }
 
 }  // namespace
