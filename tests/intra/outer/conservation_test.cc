@@ -135,8 +135,14 @@ class Books {
     for (const auto& [key, payload] : sent_) {
       const bool has_its_turn = (state_.version - key.first) % fragments_.count() == 0;
       if (!has_its_turn || engine_() % 2 == 0) continue;
-      record.participants.push_back(
-          {"us", key.first, key.second, 1.0F, 0, 0, 0, {diloco::sha256(payload), payload.size()}});
+      record.participants.push_back({"us",
+                                     key.first,
+                                     key.second,
+                                     1.0F,
+                                     0,
+                                     0,
+                                     0,
+                                     {diloco::payload_hash(payload), payload.size()}});
       payloads.push_back(payload);
       add(decoded(key.first, payload), 1, delivered_);
     }

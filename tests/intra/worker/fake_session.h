@@ -52,7 +52,8 @@ class FakeRun::Session final : public diloco::WorkerSession {
   void hand_over(const diloco::Contribution& handed_over,
                  const diloco::SealedBytes& payload) override {
     diloco::Contribution contribution = handed_over;
-    if (!payload.empty()) contribution.payload = {diloco::sha256(payload.bytes()), payload.size()};
+    if (!payload.empty())
+      contribution.payload = {diloco::payload_hash(payload.bytes()), payload.size()};
     const std::lock_guard lock(run_.mutex_);
     require_alive();
     EXPECT_EQ(contribution.region, region_);
