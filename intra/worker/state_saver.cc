@@ -1,6 +1,7 @@
 #include "intra/worker/state_saver.h"
 
 #include <fcntl.h>
+#include <poll.h>
 #include <sys/file.h>
 
 #include <bit>
@@ -9,7 +10,6 @@
 #include <chrono>
 #include <memory>
 #include <system_error>
-#include <thread>
 
 #include <spdlog/spdlog.h>
 
@@ -36,6 +36,7 @@ std::uint64_t bytes_of(const std::optional<Image>& image) {
 }
 
 constexpr std::chrono::seconds kOtherWriterMax{60};
+constexpr int kLookAgainMs = 20;
 
 // Of a region's processes one writes at a time: a rank that the others went on without may still be
 // at it, and its older state must not come after theirs. But one that hangs holds up nobody for
@@ -45,7 +46,7 @@ diloco::Descriptor await_other_writer(const fs::path& directory) {
   diloco::Descriptor descriptor(::open(directory.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
   while (descriptor.get() >= 0 && ::flock(descriptor.get(), LOCK_EX | LOCK_NB) != 0 &&
          errno == EWOULDBLOCK && std::chrono::steady_clock::now() < until)
-    std::this_thread::sleep_for(std::chrono::milliseconds(20));
+    ::poll(nullptr, 0, kLookAgainMs);  // a lock has no event to wait for with a deadline
   return descriptor;
 }
 

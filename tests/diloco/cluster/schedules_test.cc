@@ -76,7 +76,7 @@ TEST(FoundSchedules, HoldersOfARejectedContributionHoldNothingOfTheNextOne) {
 
 // The liar's can be had, is of an agreed state by name, and is something else.
 TEST(FoundSchedules, ASnapshotOfALiarIsRefusedAndAnotherTaken) {
-  const Result result = run(make_lying_schedule(20039));
+  const Result result = run(make_lying_schedule(20055));
   EXPECT_EQ(result.failure, "");
   EXPECT_GE(result.refusals, 1);
   EXPECT_GE(result.restores, 1);

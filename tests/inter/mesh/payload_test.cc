@@ -1,7 +1,7 @@
 // T14: a payload has no size limit, and none of it has to fit in memory. 8 GiB from a generator.
 #include <fstream>
 
-#include "inter/base/hash.h"
+#include "inter/base/hash_tree.h"
 #include "tests/inter/mesh/mesh_fixture.h"
 
 namespace causeway::inter {
@@ -23,12 +23,12 @@ void generate(std::uint64_t chunk, std::span<std::byte> bytes) {
 
 BlobId generate_into(Spool& spool) {
   std::vector<std::byte> bytes(kChunkBytesMax);
-  Sha256 hash;
+  std::vector<Sha256Hash> chunks;
   for (std::uint64_t chunk = 0; chunk < kPayloadBytes / kChunkBytesMax; ++chunk) {
     generate(chunk, bytes);
-    hash.update(bytes);
+    chunks.push_back(tree_hash(bytes));
   }
-  const BlobId id{hash.finish(), kPayloadBytes};
+  const BlobId id{tree_root(std::move(chunks)), kPayloadBytes};
   for (std::uint64_t chunk = 0; chunk < kPayloadBytes / kChunkBytesMax; ++chunk) {
     generate(chunk, bytes);
     spool.write(id, chunk, bytes);

@@ -20,7 +20,7 @@ namespace causeway::intra {
 namespace {
 
 using Bytes = std::vector<std::byte>;
-constexpr OuterRound::Batch kBatch{2, 16};
+constexpr OuterRound::Batch kTwoSamples{2, 16};
 
 const diloco::Layout& small_layout() {
   static const diloco::Layout small({{"a", {64, 64}}, {"b", {40, 70}}, {"x", {70}}});
@@ -116,7 +116,7 @@ class Books {
 
   void contribute() {
     const auto alone = make_collective({});
-    const Encoding encoding = round_->encode(*alone, kBatch, state_);
+    const Encoding encoding = round_->encode(*alone, kTwoSamples, state_);
     const InFlight& made = *state_.own(encoding.part);
     if (made.contribution.part > 0) ++parts;
     const auto bytes = made.payload.bytes();
