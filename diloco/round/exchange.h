@@ -2,9 +2,9 @@
 // pushed; whoever holds a payload tells the leader; a record settles what it lists.
 //
 // Among a few regions the leader hears of every payload at once. Among many that would be a message
-// of each region for each other one, in every round. The leader can decide nothing before the last
-// payload is where it must be, so arrivals are gathered: a region tells of them when they are as
-// many as it still lacks, which halves what is left each time, and at the latest after a while.
+// of each region for each other one, in every round. So arrivals are gathered: a region tells of
+// them when they are as many as it still lacks, which halves what is left each time, and at the
+// latest after a while. A leader that waits for all of them decides no later for that.
 #pragma once
 
 #include <cstddef>

@@ -33,8 +33,8 @@ Config config_of_phantom(const std::filesystem::path& file,
 
 // The first `count` regions of the links; 0: all. Beyond those there are, further ones stand at the
 // same places in turn: eu-west-site2 has the links of eu-west, and to eu-west itself the best link
-// of all. Throws ConfigError if more are asked for than a scenario can have, or if the links have
-// events, traces or hosts, which name regions.
+// of all. Throws ConfigError if more are asked for than a scenario can have, if two would have one
+// name, or if the links have events, traces or hosts, which name regions.
 wan_sim::Scenario with_regions(const wan_sim::Scenario& links, std::size_t count);
 
 // The file's links between `regions`, as long transfers find them: rate, delay and jitter alone,

@@ -48,6 +48,40 @@ TEST_F(Transfer, ACopyThatTheDiskSpoiltIsThrownAwayWhenItIsLookedAtAgain) {
   EXPECT_TRUE(from_.spool.has(whole));
 }
 
+// The chunk is taken, and then not its hash: the peer is told that the blob is not wanted.
+TEST_F(Transfer, ADiskThatTakesNoHashesIsSaid) {
+  fill_disk_for_hashes(id_);
+  link_->sender.push(id_);
+  ASSERT_TRUE(link_->step());
+  context_.poll();
+  link_->carry_answers();
+  ASSERT_EQ(link_->declines.size(), 1U);
+  EXPECT_THAT(link_->declines[0], HasSubstr("No space left on device"));
+  EXPECT_FALSE(link_->receiver.busy());
+  EXPECT_EQ(to_.spool.received_bytes(id_), 0U);
+}
+
+// Chunks beyond the queue of the hashing threads are hashed at once, and so is this said at once.
+TEST_F(Transfer, ADiskThatTakesNoHashesIsSaidWhileManyWait) {
+  const BlobId id = from_.spool.put(make_bytes(100 * kSmallChunkBytes, 2));
+  fill_disk_for_hashes(id);
+  link_->sender.push(id);
+  for (int chunk = 0; chunk < 65; ++chunk) ASSERT_TRUE(link_->step());
+  EXPECT_FALSE(link_->receiver.busy());
+}
+
+// It had asked for the blob, and nothing came yet; what another brought is not here after all.
+TEST_F(Transfer, WhoeverIsAskedHearsOfADiskThatTakesNoHashes) {
+  const auto other = link_from(from_.spool, "other");
+  other->receiver.want(id_);
+  fill_disk_for_hashes(id_);
+  link_->sender.push(id_);
+  ASSERT_TRUE(link_->step());
+  context_.poll();
+  other->carry_answers();
+  EXPECT_EQ(other->declines.size(), 1U);
+}
+
 TEST_F(Transfer, BlobBeyondTheLimitIsDeclined) {
   intake_ = intake_over(to_.spool, kSize - 1);
   link_ = link_from(from_.spool, "sender");

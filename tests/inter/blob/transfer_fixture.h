@@ -147,6 +147,13 @@ class Transfer : public testing::Test {
     }
   }
   void run(Link& link) { run({&link}); }
+  // For the hashes of this blob's chunks, where it arrives.
+  void fill_disk_for_hashes(const BlobId& id) {
+    to_.spool.expect(id);
+    const auto hashes = to_.spool.partial(id)->map;
+    std::filesystem::remove(hashes);
+    std::filesystem::create_symlink("/dev/full", hashes);
+  }
 
   asio::io_context context_;
   Node from_;
