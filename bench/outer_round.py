@@ -15,42 +15,13 @@ import subprocess
 import tempfile
 import time
 
-SHAPES = {10: (6, 384, 6), 50: (10, 640, 10), 300: (24, 1024, 16)}  # layers, width, heads
+from one_region import SHAPES, write_config
+
 TICKS_PER_S = os.sysconf("SC_CLK_TCK")
 
 
 def config(directory, millions, rounds):
-    layers, width, heads = SHAPES[millions]
-    (directory / "text").write_text("In the beginning " * 10_000)
-    path = directory / "config.toml"
-    path.write_text(f"""
-[run]
-name = "outer-round"
-[model]
-family = "llama"
-layers = {layers}
-width = {width}
-heads = {heads}
-context = 64
-vocabulary = 2560
-[data]
-files = ["{directory / 'text'}"]
-[train]
-batch = 1
-steps = {2 * rounds}
-k = 2
-timed_step_ms = 1
-validation_sequences = 2
-checkpoint_rounds = {rounds}
-[codec]
-matrix = "dense:int8,block=128"
-vector = "dense:int8,block=128"
-[sync]
-spool_gib = 16
-[[regions]]
-name = "r0"
-""")
-    return path
+    return write_config(directory, "outer-round", millions, steps=2 * rounds, k=2, timed_step_ms=1, checkpoint_rounds=rounds)
 
 
 def copy_rate():

@@ -16,42 +16,7 @@ import sys
 import tempfile
 import time
 
-SHAPES = {10: (6, 384, 6), 50: (10, 640, 10), 300: (24, 1024, 16)}  # layers, width, heads
-
-
-def write_config(directory, flags):
-    layers, width, heads = SHAPES[flags.millions]
-    (directory / "text").write_text("In the beginning " * 10_000)
-    path = directory / "config.toml"
-    path.write_text(f"""
-[run]
-name = "saving"
-[model]
-family = "llama"
-layers = {layers}
-width = {width}
-heads = {heads}
-context = 64
-vocabulary = 2560
-[data]
-files = ["{directory / 'text'}"]
-[train]
-batch = {flags.batch}
-steps = {flags.k * flags.rounds}
-k = {flags.k}
-timed_step_ms = {flags.timed_ms}
-validation_sequences = 2
-checkpoint_rounds = {flags.save_rounds}
-[codec]
-matrix = "dense:int8,block=128"
-vector = "dense:int8,block=128"
-feedback = true
-[sync]
-spool_gib = 32
-[[regions]]
-name = "r0"
-""")
-    return path
+from one_region import SHAPES, write_config
 
 
 def disk_rate(directory, size):
@@ -110,7 +75,9 @@ def applied(log):
 def measure(program, flags):
     with tempfile.TemporaryDirectory(dir=flags.directory) as name:
         directory = pathlib.Path(name)
-        region, config = directory / "run" / "regions" / "r0", write_config(directory, flags)
+        region, config = directory / "run" / "regions" / "r0", write_config(
+            directory, "saving", flags.millions, steps=flags.k * flags.rounds, k=flags.k, timed_step_ms=flags.timed_ms,
+            checkpoint_rounds=flags.save_rounds, batch=flags.batch, codec="feedback = true", spool_gib=32)
         more = [word for setting in flags.set for word in ("--set", setting)]
         command = [program, "simulate", config, "--wan", "none", "--no-baseline", "--out", directory / "run", "--sample-tokens", "0", *more]
         before = disk_rate(directory, flags.disk_mib << 20)
