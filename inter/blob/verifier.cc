@@ -14,7 +14,7 @@
 namespace causeway::inter {
 namespace {
 
-// Beyond these the link that brought the chunk hashes it, and so waits: 16 MiB.
+// 16 MiB. If more chunks wait, whoever brings the next one hashes it, and so waits.
 constexpr std::size_t kQueuedMax = 64;
 constexpr std::chrono::seconds kRecheckInterval{10};
 
@@ -24,14 +24,14 @@ std::chrono::nanoseconds thread_cpu_time() {
   return std::chrono::seconds(now.tv_sec) + std::chrono::nanoseconds(now.tv_nsec);
 }
 
-// A CPU without instructions for SHA-256 needs more than one to follow a fast link.
+// Without instructions for SHA-256 one thread does not keep up with a fast link.
 std::size_t thread_count() {
   return std::clamp(std::thread::hardware_concurrency() / 4, 1U, 4U);
 }
 
 }  // namespace
 
-// Its hash is asked for while `copy` is with a thread.
+// A chunk and what becomes of it. While a thread hashes it, nobody else touches it.
 struct Verifier::Chunk {
   BlobId id;
   std::uint64_t life = 0;

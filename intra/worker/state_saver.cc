@@ -38,9 +38,10 @@ std::uint64_t bytes_of(const std::optional<Image>& image) {
 constexpr std::chrono::seconds kOtherWriterMax{60};
 constexpr int kLookAgainMs = 20;
 
-// Of a region's processes one writes at a time: a rank that the others went on without may still be
-// at it, and its older state must not come after theirs. But one that hangs holds up nobody for
-// long, and without a directory, or on a file system without locks, nothing is locked.
+// One of a region's processes writes at a time. The others may have gone on without a rank that
+// still writes, and its older state must not come after theirs. A process that hangs holds them up
+// for kOtherWriterMax. Nothing is locked without a directory, or where the file system has no
+// locks.
 diloco::Descriptor await_other_writer(const fs::path& directory) {
   const auto until = std::chrono::steady_clock::now() + kOtherWriterMax;
   diloco::Descriptor descriptor(::open(directory.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
