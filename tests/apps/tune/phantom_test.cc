@@ -53,10 +53,11 @@ TEST_F(PhantomTest, PayloadsAndTimesAreThoseOfTheWholeModel) {
   EXPECT_NEAR(double(codec.payload_bytes), 10e9 * 8.125 / 8, 1e6);
   EXPECT_NEAR(codec.encode_s, 0.2, 1e-9);
   EXPECT_NEAR(codec.apply_s, 3 * 0.2, 1e-9);
-  EXPECT_NEAR(codec.store_s, 10.16 / 20, 0.1);
+  const double save_s = tuning.probe.save_s;  // of this machine, which may be busy
+  EXPECT_NEAR(codec.store_s - save_s, 10.16 / 20, 0.01);
   const diloco::tuner::Row& row = tuning.forecast.rows.front();
   ASSERT_TRUE(row.complete);
-  EXPECT_NEAR(row.round_s, 1000 + 81.4 + 2, 2);
+  EXPECT_NEAR(row.round_s, 1000 + 81.4 + 2, 2 + 10 * save_s);
   EXPECT_DOUBLE_EQ(row.participation, 1);
 }
 
@@ -110,14 +111,24 @@ TEST_F(PhantomTest, FurtherRegionsStandAtTheSamePlaces) {
 }
 
 TEST_F(PhantomTest, LinksThatOnlyPacketsKnowAreTakenAsLongTransfersFindThem) {
+  std::string lossy = kPlaces;
+  lossy.insert(lossy.find("[[link]]"), "loss = 1e-3\ncongestion = 'cubic'\njitter_ms = 3\n");
+  std::vector<std::string> warnings;
+  const wan_sim::Scenario links =
+      links_of_phantom(write("lossy.toml", lossy), {}, {"ca", "fi", "us"}, warnings);
+  EXPECT_THAT(warnings, Contains(HasSubstr("left out: congestion, loss")));
+  const wan_sim::LinkProfile link = links.links.at({"fi", "us"});
+  EXPECT_EQ(link.rate_bytes_per_s, 500e6);
+  EXPECT_EQ(link.delay, std::chrono::milliseconds(50));
+  EXPECT_NE(link.jitter, wan_sim::JitterProfile());
+  EXPECT_EQ(link.loss, wan_sim::LossProfile());
+  EXPECT_EQ(link.congestion, wan_sim::Congestion::none);
+
   TuneOptions options = asked();
-  const double round_s = tuned(options).forecast.rows.front().round_s;
-  options.links =
-      write("lossy.toml", std::string(kPlaces).insert(std::string(kPlaces).find("[[link]]"),
-                                                      "loss = 1e-3\ncongestion = 'cubic'\n"));
+  options.links = directory_.path() / "lossy.toml";
   const Tuning tuning = tuned(options);
   EXPECT_THAT(tuning.warnings, Contains(HasSubstr("left out: congestion, loss")));
-  EXPECT_NEAR(tuning.forecast.rows.front().round_s, round_s, 0.1);  // the disk is measured
+  EXPECT_TRUE(tuning.forecast.rows.front().complete);
 }
 
 class PhantomRefusesTest : public PhantomTest {
