@@ -169,7 +169,7 @@ class Others:
 
     def share(self):
         wall_s, all_s, own_s = (now - then for now, then in zip((time.monotonic(), machine_cpu_s(), own_cpu_s()), self.began))
-        return (all_s - own_s) / (wall_s * os.cpu_count())
+        return max(0, (all_s - own_s) / (wall_s * os.cpu_count()))  # ticks of the two are not the same
 
 
 # ---- Limits ----

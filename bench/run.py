@@ -2,6 +2,8 @@
 
     python3 bench/run.py --compare        names what fell; less than 15 minutes on two cores that do nothing else
     python3 bench/run.py --update         writes the figures of this kind of CPU anew
+    python3 bench/run.py --widen          the same, and keeps in each range what the table has there: for a second run hours later, as a
+                                          machine has faster and slower hours
     python3 bench/run.py --list           which rows there are, and which of them this machine can measure
 
 A ratio is ours against a peer or a limit of the same run (memcpy, raw TLS, oneDNN's bare products, the rate set for a link), and
@@ -154,11 +156,14 @@ def write_table(path, table):
     path.write_text("\n".join(lines))
 
 
-def update(path, table, kind, measured):
+def update(path, table, kind, measured, widen=False):
     """Rows that were not measured keep their figures; those that bench/rows.py has no more are dropped."""
     new = {name: row.entry() for name, row in measured.items() if row.figures and not row.broken}
     for name, place in new.items():
         shares = [share for _, share in measured[name].figures]
+        kept = table.get(kind, {}).get(name)
+        if widen and kept and kept["command"] == place["command"] and kept["busy"] == place["busy"]:
+            place |= {"low": min(place["low"], kept["low"]), "high": max(place["high"], kept["high"])}
         place["measured"] = (f"{datetime.date.today()}, {len(shares)} times, "
                              f"while others took {100 * statistics.median(shares):.0f} % of the machine")
     known = {name for bench in rows.BENCHES for name in bench.rows}
@@ -227,8 +232,8 @@ def compare_or_update(flags, here, benches):
         print(f"This machine is busy: its load average is {load:.1f} on {os.cpu_count()} cores. Figures mean little.", flush=True)
     for _ in range(flags.turns):
         take_turn(benches, here, measured)
-    if flags.update:
-        return update(flags.table, table, kind, measured)
+    if flags.update or flags.widen:
+        return update(flags.table, table, kind, measured, flags.widen)
     suspects = [bench for bench in benches if any(judge(measured[name], table[kind].get(name)).startswith("fell") for name in bench.rows)]
     for _ in range(flags.turns if suspects else 0):
         take_turn(suspects, here, measured)
@@ -238,7 +243,7 @@ def compare_or_update(flags, here, benches):
 def main(arguments=None):
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     mode = parser.add_mutually_exclusive_group(required=True)
-    for name in ("compare", "update", "list"):
+    for name in ("compare", "update", "widen", "list"):
         mode.add_argument(f"--{name}", action="store_true")
     parser.add_argument("--only", metavar="PATTERN", default="",
                         help="rows whose name has this regular expression, with others of a command")

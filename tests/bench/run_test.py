@@ -167,6 +167,14 @@ class Gate(unittest.TestCase):
         self.assertEqual(status, 2)
         self.assertIn(f"no figures of 'a toaster, 1 core', only of '{KIND}'", said)
 
+    def test_widening_keeps_what_the_range_had(self):
+        self.write((0.98, 1.0, 1.02))
+        self.assertEqual(self.run_gate([bench("codec", [0.9, 0.91, 0.92])], "--widen")[0], 0)
+        self.assertEqual(self.compare(*[0.91] * 3)[0], 0)
+        status, said = self.compare(*[0.80] * 6)
+        self.assertEqual(status, 1)
+        self.assertIn("was 0.91 (0.9 to 1.02)", said)
+
     def test_an_update_leaves_other_cpus_and_rows_that_did_not_run(self):
         self.write()
         with mock.patch.object(measuring, "this_cpu", lambda: "a toaster, 1 core"):
