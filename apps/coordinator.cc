@@ -24,6 +24,7 @@
 #include "apps/run/region/own_process.h"
 #include "apps/run/region/region_files.h"
 #include "apps/run/region/run_directory.h"
+#include "apps/run/region/shard_tools.h"
 #include "apps/run/region/start_needs.h"
 #include "apps/run/report/run_report.h"
 #include "apps/run/verify/named_snapshot.h"
@@ -116,6 +117,7 @@ diloco::CoordinatorOptions coordinator_options(const run::Config& config,
   options.follower_bytes_per_s = run::follower_bytes_per_s(config);
   options.follower_weights = {run::write_weights_image, run::write_weights_patch};
   options.wrong_snapshot = intra::wrong_snapshot;
+  options.shards = run::shard_tools();
   options.directory = run::region_path(config, flags.region, flags.directory);
   if (!flags.worker_listen.empty())
     options.worker_listen = inter::parse_endpoint(flags.worker_listen);

@@ -70,10 +70,8 @@ void ArchiveFill::find_more(Round applied, TimePoint now) {
     if (record != nullptr) {
       if (record->round >= applied) blocked_ = applied;
       if (record->round >= applied || wanted_.size() >= kAtOnce) return;
-      for (const Participant& participant : record->participants) {
-        const bool asked_in_vain = nobodys_.contains(participant.payload);
-        if (!asked_in_vain && !is_kept(participant.payload)) wanted_[participant.payload];
-      }
+      for (const inter::BlobId& blob : applied_blobs(*record))
+        if (!nobodys_.contains(blob) && !is_kept(blob)) wanted_[blob];
     }
     ++next_;
   }

@@ -10,8 +10,10 @@
 #include <asio/co_spawn.hpp>
 #include <asio/use_awaitable.hpp>
 
+#include "diloco/coordinator/coordinator.h"
 #include "diloco/coordinator/spool_copy.h"
 #include "diloco/files/fault_point.h"
+#include "diloco/files/sealed_bytes.h"
 #include "inter/base/error.h"
 
 namespace causeway::diloco {
@@ -35,6 +37,22 @@ asio::awaitable<std::string> look_at(
     std::function<std::string(const std::filesystem::path&, const Digest&)> wrong_snapshot,
     std::filesystem::path file, Digest state) {
   co_return wrong_snapshot(file, state);
+}
+
+// Of a sharded round.
+struct Cut {
+  Digest whole{};
+  std::vector<Descriptor> shards;
+};
+asio::awaitable<Cut> cut(const ShardTools& tools, Descriptor payload, std::uint64_t size_bytes) {
+  const MappedBytes mapped(payload.release(), size_bytes);
+  Cut cut{.whole = payload_hash(mapped.bytes()), .shards = {}};
+  std::vector<std::vector<std::byte>> pieces = tools.cut(mapped.bytes());
+  for (std::vector<std::byte>& piece : pieces) {
+    const std::vector<std::byte> shard = std::exchange(piece, {});  // not all twice in memory
+    cut.shards.push_back(SealedBytes(std::span<const std::byte>(shard)).share());
+  }
+  co_return cut;
 }
 
 // Of this region, since the run began.
@@ -71,15 +89,25 @@ void ContributionIntake::take(const Contribution& contribution, Descriptor paylo
 // `gathering`: in which it was handed over.
 asio::awaitable<void> ContributionIntake::store(Contribution contribution, Descriptor payload,
                                                 std::uint64_t gathering) {
-  Copied copied;
+  std::vector<Copied> copied;
   std::uint64_t size_bytes = 0;
   std::exception_ptr failure;
   inter::Spool& spool = context_.directory.spool();
+  const bool sharded = context_.protocol().sharded() && !contribution.sits_out;
   try {
     size_bytes = size_of(payload);
-    if (!contribution.sits_out) {
-      copied = co_await copy_to_spool(std::move(payload), spool, thread_of(payload_copies_));
+    std::vector<Descriptor> parts;
+    if (sharded) {
+      Cut made = co_await asio::co_spawn(
+          thread_of(payload_copies_), cut(context_.options.shards, std::move(payload), size_bytes),
+          asio::use_awaitable);
+      contribution.whole = made.whole;
+      parts = std::move(made.shards);
+    } else if (!contribution.sits_out) {
+      parts.push_back(std::move(payload));
     }
+    for (Descriptor& part : parts)
+      copied.push_back(co_await copy_to_spool(std::move(part), spool, thread_of(payload_copies_)));
   } catch (...) {
     failure = std::current_exception();
   }
@@ -90,8 +118,17 @@ asio::awaitable<void> ContributionIntake::store(Contribution contribution, Descr
     if (gathering != gatherings_) return;
     if (ending.outcome() || ending.storage_fails()) return answer_(false);
     if (full) return wait_for_room(contribution, size_bytes);
-    if (copied.draft) spool.finish(*copied.draft, copied.blob);
-    contribution.payload = copied.blob;
+    std::vector<inter::BlobId> blobs;
+    for (const Copied& part : copied) {
+      if (part.draft) spool.finish(*part.draft, part.blob);
+      blobs.push_back(part.blob);
+    }
+    if (sharded) {
+      contribution.payload = whole_of(blobs);
+      contribution.shards = std::move(blobs);
+    } else {
+      contribution.payload = blobs.empty() ? inter::BlobId{} : blobs.front();
+    }
     on_spooled(std::move(contribution));
   });
 }

@@ -19,6 +19,7 @@
 #include "diloco/coordinator/operator_door.h"
 #include "diloco/coordinator/peer_links.h"
 #include "diloco/coordinator/region_status.h"
+#include "diloco/coordinator/shard_summer.h"
 #include "diloco/coordinator/status_files.h"
 #include "diloco/coordinator/wait_log.h"
 #include "diloco/coordinator/worker_side.h"
@@ -97,6 +98,7 @@ class Coordinator::Implementation {
   std::optional<ProtocolDriver> driver_;
   std::optional<PeerLinks> links_;
   std::optional<WorkerSide> worker_;
+  std::optional<ShardSummer> shards_;
   std::optional<OperatorDoor> operator_door_;  // the last to be opened
   std::optional<FollowerServer> followers_;
   std::optional<ArchiveFill> archive_fill_;  // where everything is kept
@@ -163,6 +165,7 @@ void Coordinator::Implementation::open() {
                           });
   }
   worker_.emplace(context);
+  shards_.emplace(context);
   worker_->open();
   operator_door_.emplace(executor_, options_.directory, [this](const ChangeMember& change) {
     driver_->handle(OperatorAsked{change});
@@ -182,6 +185,7 @@ asio::awaitable<void> Coordinator::Implementation::close() {
   if (operator_door_) co_await operator_door_->stop();
   if (worker_ && ending_.succeeded()) co_await worker_->say_goodbye();
   if (worker_) co_await worker_->stop();
+  if (shards_) co_await shards_->join();
   if (followers_ && ending_.succeeded()) co_await followers_->see_off(executor_);
   followers_.reset();
   co_await tasks_.join();
@@ -362,6 +366,7 @@ void Coordinator::Implementation::carry_out(const Action& action) {
                              OrderApply, OrderRestore, OrderFinish, CheckSnapshot> auto& one) {
             worker_->carry_out(one);
           },
+          [this](const SumShard& one) { shards_->carry_out(one); },
           [this](const SaveContributions& one) { directory_.carry_out(one); },
           [this](const OneOf<SaveSnapshot, RemoveBlob, SaveRaft, AppendLedger, EndRun, Note> auto&
                      one) {

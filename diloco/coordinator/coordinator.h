@@ -27,6 +27,7 @@
 #include <asio/any_io_executor.hpp>
 #include <asio/awaitable.hpp>
 
+#include "diloco/coordinator/shard_tools.h"
 #include "diloco/follow/weights_shelf.h"
 #include "diloco/log/membership.h"
 #include "diloco/region/protocol_options.h"
@@ -79,6 +80,7 @@ struct CoordinatorOptions {
   // Called in any thread; none: it is not looked at.
   std::function<std::string(const std::filesystem::path& file, const Digest& state)>
       wrong_snapshot = {};
+  ShardTools shards = {};           // of payloads; without, no round may be sharded
   EgressPrices egress_prices = {};  // of what this region sends
   // How fast all followers together are served; 0: not at all.
   std::uint64_t follower_bytes_per_s = 0;

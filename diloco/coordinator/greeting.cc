@@ -12,7 +12,7 @@
 namespace causeway::diloco {
 namespace {
 
-constexpr std::uint32_t kProtocolVersion = 5;
+constexpr std::uint32_t kProtocolVersion = 6;
 constexpr std::size_t kDifferencesShown = 10;
 constexpr char kConfiguration[] = "configuration: ";
 constexpr char kLineage[] = "lineage: ";

@@ -151,10 +151,7 @@ void WorkerSide::carry_out(const OrderCollect& action) {
 }
 
 void WorkerSide::carry_out(const OrderApply& action) {
-  std::vector<inter::BlobId> blobs;
-  for (const Participant& participant : action.record.participants) {
-    blobs.push_back(participant.payload);
-  }
+  const std::vector<inter::BlobId> blobs = applied_blobs(action.record);
   hand_over(blobs, [this, record = action.record, blobs] {
     std::vector<std::filesystem::path> payloads;
     for (const inter::BlobId& blob : blobs) {
@@ -263,9 +260,8 @@ void WorkerSide::see_off() {
   const RoundProtocol& protocol = context_.protocol();
   if (version_ >= protocol.version()) return server_->finish(protocol.version());
   const CommitRecord record = protocol.record(version_);
-  const bool held = std::ranges::all_of(record.participants, [this](const Participant& one) {
-    return context_.directory.spool().has(one.payload);
-  });
+  const bool held = all_applied_blobs(
+      record, [this](const inter::BlobId& blob) { return context_.directory.spool().has(blob); });
   if (held) return carry_out(OrderApply{record});
   server_->waiting_for(
       fmt::format("the payloads of round {}, which are gone: the run is over", record.round));

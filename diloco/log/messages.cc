@@ -156,6 +156,41 @@ void put(const Tensors& tensors, wire::PeerMessage* out) {
   encode(tensors.tensors, out->mutable_tensors());
 }
 
+void put(const Draft& draft, wire::PeerMessage* out) {
+  encode(draft.record, out->mutable_draft()->mutable_record());
+  for (const Draft::Duty& duty : draft.duties) {
+    wire::Draft::Duty* one = out->mutable_draft()->add_duties();
+    one->set_shard(duty.shard);
+    one->set_region(duty.region);
+  }
+}
+
+void put(const ShardSums& sums, wire::PeerMessage* out) {
+  wire::ShardSums* body = out->mutable_shard_sums();
+  body->set_round(sums.round);
+  encode(sums.draft, body->mutable_draft());
+  if (sums.held) encode(*sums.held, body->mutable_held());
+  for (const auto& [shard, blob] : sums.sums) {
+    wire::ShardSums::Sum* one = body->add_sums();
+    one->set_shard(shard);
+    encode(blob, one->mutable_blob());
+  }
+}
+
+Draft take(const wire::Draft& body) {
+  Draft draft{.record = decode(body.record())};
+  for (const wire::Draft::Duty& one : body.duties())
+    draft.duties.push_back({one.shard(), one.region()});
+  return draft;
+}
+
+ShardSums take(const wire::ShardSums& body) {
+  ShardSums sums{.round = body.round(), .draft = decode_digest(body.draft()), .sums = {}};
+  for (const wire::ShardSums::Sum& one : body.sums()) sums.sums[one.shard()] = decode(one.blob());
+  if (!body.held().empty()) sums.held = decode_digest(body.held());
+  return sums;
+}
+
 Status take(const wire::Status& body) {
   Status status{.version = body.version(),
                 .head = decode_digest(body.head()),
@@ -190,6 +225,16 @@ Holdings take(const wire::Holdings& body) {
 
 }  // namespace
 
+Digest draft_digest(const CommitRecord& draft) {
+  const CommitRecord summed{.run_id = draft.run_id,
+                            .round = draft.round,
+                            .participants = draft.participants,
+                            .state = draft.state,
+                            .revision = draft.revision};
+  const std::string bytes = serialize(summed);
+  return sha256(std::as_bytes(std::span(bytes)));
+}
+
 std::string serialize(const Message& message) {
   wire::PeerMessage out;
   std::visit([&out](const auto& body) { put(body, &out); }, message);
@@ -216,6 +261,10 @@ Message parse_message(const std::string& bytes) {
       return Finished{};
     case wire::PeerMessage::kHoldings:
       return take(message.holdings());
+    case wire::PeerMessage::kDraft:
+      return take(message.draft());
+    case wire::PeerMessage::kShardSums:
+      return take(message.shard_sums());
     case wire::PeerMessage::kTensors:
       return Tensors{decode(message.tensors())};
     case wire::PeerMessage::BODY_NOT_SET:

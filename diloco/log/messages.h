@@ -3,7 +3,9 @@
 // time and never agreement.
 #pragma once
 
+#include <compare>
 #include <cstdint>
+#include <map>
 #include <optional>
 #include <string>
 #include <variant>
@@ -82,6 +84,30 @@ struct Holdings {
   std::vector<Holding> holdings;
 };
 
+// From the leader: the record that it will propose once it knows what the shards add up to, and
+// enough regions hold these sums. Whoever a shard is given to (diloco/region/shards.h, or `duties`
+// beside that) says what it makes of it; of a record with its sums everybody says that it has them.
+struct Draft {
+  struct Duty {
+    std::uint32_t shard = 0;
+    std::string region;
+    auto operator<=>(const Duty&) const = default;
+  };
+  CommitRecord record;
+  std::vector<Duty> duties = {};
+};
+
+// To the leader: what these shards of a draft add up to, each as a payload that is here; and
+// whether all the sums are here that the draft lists.
+struct ShardSums {
+  Round round = 0;
+  Digest draft{};  // draft_digest() of its record
+  std::map<std::uint32_t, inter::BlobId> sums;
+  std::optional<Digest> held = {};  // whole_of() them
+};
+// Of what the sums follow from.
+Digest draft_digest(const CommitRecord& draft);
+
 // From the leader: the receiver's state of version `round`, from which it made this payload, is not
 // the one that most regions hold, or no state has most of them: it must be made again from a
 // snapshot. The payload is not listed.
@@ -105,8 +131,8 @@ struct Tensors {
   NamedTensors tensors;
 };
 
-using Message =
-    std::variant<Status, Holding, RaftMessage, Diverged, ChangeMember, Finished, Tensors, Holdings>;
+using Message = std::variant<Status, Holding, RaftMessage, Diverged, ChangeMember, Finished,
+                             Tensors, Holdings, Draft, ShardSums>;
 
 std::string serialize(const Message& message);
 // Untrusted bytes: throws std::system_error (Errc::malformed) with what is wrong.

@@ -7,6 +7,7 @@
 
 #include "diloco/files/error.h"
 #include "diloco/log/wire.h"
+#include "inter/base/hash_tree.h"
 
 namespace causeway::diloco {
 
@@ -43,6 +44,8 @@ void encode(const Contribution& contribution, wire::Contribution* out) {
   if (contribution.held_out_loss) out->set_held_out_loss(*contribution.held_out_loss);
   out->set_egress_cost(contribution.egress_cost);
   if (contribution.proof) encode(*contribution.proof, out->mutable_proof());
+  for (const inter::BlobId& shard : contribution.shards) encode(shard, out->add_shards());
+  if (contribution.whole) encode(*contribution.whole, out->mutable_whole());
 }
 
 namespace {
@@ -64,9 +67,34 @@ void put(const Participant& participant, wire::Participant* out) {
   out->set_tokens(participant.tokens);
   encode(participant.payload, out->mutable_payload());
   if (participant.proof) encode(*participant.proof, out->mutable_proof());
+  if (participant.whole) encode(*participant.whole, out->mutable_whole());
 }
 
 }  // namespace
+
+std::vector<inter::BlobId> blobs_of(const Contribution& contribution) {
+  if (contribution.sits_out) return {};
+  if (contribution.shards.empty()) return {contribution.payload};
+  return contribution.shards;
+}
+
+inter::BlobId whole_of(std::span<const inter::BlobId> shards) {
+  std::vector<inter::Sha256Hash> hashes;
+  inter::BlobId whole;
+  for (const inter::BlobId& shard : shards) {
+    hashes.push_back(shard.hash);
+    whole.size_bytes += shard.size_bytes;
+  }
+  whole.hash = inter::tree_root(std::move(hashes));
+  return whole;
+}
+
+std::vector<inter::BlobId> applied_blobs(const CommitRecord& record) {
+  if (!record.sums.empty()) return record.sums;
+  std::vector<inter::BlobId> payloads;
+  for (const Participant& one : record.participants) payloads.push_back(one.payload);
+  return payloads;
+}
 
 Participant participant_of(const Contribution& contribution, float weight) {
   return {.region = contribution.region,
@@ -77,7 +105,8 @@ Participant participant_of(const Contribution& contribution, float weight) {
           .data_cursor = contribution.data_cursor,
           .tokens = contribution.tokens,
           .payload = contribution.payload,
-          .proof = contribution.proof};
+          .proof = contribution.proof,
+          .whole = contribution.whole};
 }
 
 void encode(const CommitRecord& record, wire::CommitRecord* out) {
@@ -106,6 +135,8 @@ void encode(const CommitRecord& record, wire::CommitRecord* out) {
   }
   for (const Participant& one : record.withdrawn) put(one, out->add_withdrawn());
   out->set_revision(record.revision);
+  out->set_next_sharded(record.next_sharded);
+  for (const inter::BlobId& sum : record.sums) encode(sum, out->add_sums());
 }
 
 void check_finite(std::initializer_list<double> values, const std::string& what) {
@@ -145,9 +176,22 @@ void check_cost(double cost) {
   if (cost > kCostMax) throw_malformed("a region's cost is above 10^15");
 }
 
-std::optional<Digest> decode_proof(const std::string& bytes) {
+std::optional<Digest> decode_optional(const std::string& bytes) {
   if (bytes.empty()) return std::nullopt;
   return decode_digest(bytes);
+}
+
+template <typename Blobs>
+std::vector<inter::BlobId> decode_shards(const Blobs& blobs) {
+  if (static_cast<std::size_t>(blobs.size()) > kShardsMax)
+    throw_malformed(fmt::format("more than {} shards", kShardsMax));
+  std::vector<inter::BlobId> shards;
+  for (const wire::BlobId& blob : blobs) {
+    shards.push_back(decode(blob));
+    // Everybody would have all of it.
+    if (shards.back().size_bytes == 0) throw_malformed("a shard without bytes");
+  }
+  return shards;
 }
 
 template <typename Wire>
@@ -177,12 +221,17 @@ Contribution decode(const wire::Contribution& message) {
                             .overhead_s = message.overhead_s(),
                             .held_out_loss = decode_held_out_loss(message),
                             .egress_cost = message.egress_cost(),
-                            .proof = decode_proof(message.proof()),
+                            .proof = decode_optional(message.proof()),
                             .payload = decode(message.payload())};
   if (contribution.region.empty()) throw_malformed("a contribution names no region");
   check_measured({contribution.delta_norm, contribution.error_norm}, "a contribution's norm");
   check_measured({contribution.exchange_s, contribution.overhead_s}, "a contribution's time");
   check_cost(contribution.egress_cost);
+  contribution.shards = decode_shards(message.shards());
+  contribution.whole = decode_optional(message.whole());
+  const bool named = contribution.shards.empty() || contribution.sits_out ||
+                     whole_of(contribution.shards) == contribution.payload;
+  if (!named) throw_malformed("a contribution's shards are not those that its payload names");
   return contribution;
 }
 
@@ -201,7 +250,8 @@ Participant decode_participant(const wire::Participant& message) {
           .data_cursor = message.data_cursor(),
           .tokens = message.tokens(),
           .payload = decode(message.payload()),
-          .proof = decode_proof(message.proof())};
+          .proof = decode_optional(message.proof()),
+          .whole = decode_optional(message.whole())};
 }
 
 // Of a record of `round`.
@@ -284,6 +334,8 @@ CommitRecord decode(const wire::CommitRecord& message) {
   record.participants = decode_participants(message.participants(), message.round());
   record.withdrawn = decode_participants(message.withdrawn(), message.round());
   record.revision = message.revision();
+  record.next_sharded = message.next_sharded();
+  record.sums = decode_shards(message.sums());
   for (const wire::Standing& entry : message.standings()) {
     Standing standing = decode_standing(entry);
     if (standing.region.empty() ||

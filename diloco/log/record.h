@@ -2,10 +2,12 @@
 // the Protocol Buffers messages of diloco/log/protocol.proto; conversion is in record.cc.
 #pragma once
 
+#include <algorithm>
 #include <chrono>
 #include <compare>
 #include <cstdint>
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -42,7 +44,17 @@ struct Contribution {
   // Root over the states on the way to it (docs/audit.md, "Proof that a region trained").
   std::optional<Digest> proof{};
   inter::BlobId payload{};
+  // Of a sharded round (diloco/region/shards.h): the payload in parts that are blobs of their own.
+  // Then `payload` is no blob, but names them all: whole_of() them.
+  std::vector<inter::BlobId> shards{};
+  std::optional<Digest> whole{};  // the hash of the payload before it was cut
 };
+// What is to be stored of it; nothing if it sits out.
+std::vector<inter::BlobId> blobs_of(const Contribution& contribution);
+
+constexpr std::size_t kShardsMax = 64;
+// The hash tree's root over the shards' hashes, and their bytes.
+inter::BlobId whole_of(std::span<const inter::BlobId> shards);
 
 struct ContributionKey {
   std::string region;
@@ -64,6 +76,10 @@ struct Participant {
   std::uint64_t tokens = 0;
   inter::BlobId payload{};
   std::optional<Digest> proof{};
+  std::optional<Digest> whole{};
+
+  // Of the payload as its region made it.
+  const Digest& made_hash() const { return whole ? *whole : payload.hash; }
 };
 
 // `contribution`, listed.
@@ -159,7 +175,18 @@ struct CommitRecord {
   // (diloco/log/withdraw.h). Otherwise nothing.
   std::vector<Participant> withdrawn{};
   std::uint32_t revision = 0;  // how many of that kind came before this record
+  bool next_sharded = false;   // the next round's contributions come in shards
+  // Of a sharded round: the participants' weighted sum, as one payload for each shard.
+  std::vector<inter::BlobId> sums{};
 };
+// What a worker needs to apply it: the sums, or else the participants' payloads, in their order.
+std::vector<inter::BlobId> applied_blobs(const CommitRecord& record);
+template <typename Predicate>
+bool all_applied_blobs(const CommitRecord& record, const Predicate& holds) {
+  return record.sums.empty()
+             ? std::ranges::all_of(record.participants, holds, &Participant::payload)
+             : std::ranges::all_of(record.sums, holds);
+}
 
 std::string serialize(const Contribution& contribution);
 std::string serialize(const CommitRecord& record);

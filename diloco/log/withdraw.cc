@@ -15,6 +15,7 @@ CommitRecord withdraw(const CommitRecord& record, const std::set<ContributionKey
   CommitRecord left = record;
   left.participants.clear();
   left.withdrawn.clear();
+  left.sums.clear();
   left.revision = revision;
   double all = 0, kept = 0;
   for (const Participant& one : record.participants) {

@@ -33,6 +33,13 @@ struct RemoveBlob {
 struct SaveContributions {
   std::vector<Contribution> contributions;
 };
+// Adds up one shard of the contributions that a draft lists; input i is participant i's.
+// ShardSummed answers, or BlobLost and ShardNotSummed.
+struct SumShard {
+  CommitRecord draft;
+  std::uint32_t shard = 0;
+  std::vector<inter::BlobId> inputs;
+};
 struct SaveSnapshot {
   Snapshot snapshot;
 };
@@ -91,9 +98,9 @@ struct Note {
   std::string text;
 };
 using Action = std::variant<SendMessage, PushBlob, FetchBlob, RemoveBlob, SaveContributions,
-                            SaveSnapshot, CheckSnapshot, SaveRaft, AppendLedger, UpdateMembers,
-                            WelcomeWorker, OrderTrain, OrderContinue, OrderCallBack, OrderCollect,
-                            OrderApply, OrderRestore, OrderFinish, EndRun, Note>;
+                            SumShard, SaveSnapshot, CheckSnapshot, SaveRaft, AppendLedger,
+                            UpdateMembers, WelcomeWorker, OrderTrain, OrderContinue, OrderCallBack,
+                            OrderCollect, OrderApply, OrderRestore, OrderFinish, EndRun, Note>;
 
 // A visitor of actions, events and messages: one lambda for each alternative, or for each that is
 // one of several.

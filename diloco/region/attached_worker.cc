@@ -18,6 +18,7 @@ constexpr int kHealsMax = 3;
 void AttachedWorker::attach(const Applied& holds, std::optional<std::string> run_id,
                             const std::optional<DataDigest>& data, NamedTensors tensors) {
   session_ = Session{.run_id = std::move(run_id)};
+  has_attached_ = true;
   voided_.reset();
   data_ = data;
   data_is_unproven_ = data && !data->whole;

@@ -31,6 +31,7 @@ class AttachedWorker {
   bool data_is_unproven() const { return data_is_unproven_; }
   void prove_data() { data_is_unproven_ = false; }
   bool attached() const { return session_.has_value(); }
+  bool has_attached() const { return has_attached_; }  // since this process began
   // False: its training state is another run's, and this region ends.
   bool belongs_to(const std::string& run_id);
   void welcome() { session_->welcomed = true; }
@@ -88,6 +89,7 @@ class AttachedWorker {
   std::optional<Session> session_;
   std::optional<DataDigest> data_;
   bool data_is_unproven_ = false;
+  bool has_attached_ = false;
   NamedTensors tensors_;
   std::optional<Applied> applied_;
   std::optional<Applied> distrusted_;

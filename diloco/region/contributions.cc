@@ -15,6 +15,15 @@ auto samples_used(const Contribution& own) {
   return std::tuple(own.data_cursor, own.round, own.part);
 }
 
+void add_blobs(const Contribution& contribution, std::vector<inter::BlobId>& blobs) {
+  for (const inter::BlobId& blob : blobs_of(contribution)) blobs.push_back(blob);
+}
+
+void drop_payload(Contribution& contribution) {
+  contribution.payload = {};
+  contribution.shards.clear();
+}
+
 }  // namespace
 
 void Contributions::restore(const Contribution& own, bool kept) {
@@ -28,8 +37,10 @@ const Contribution* Contributions::find(const ContributionKey& key) const {
 }
 
 bool Contributions::names(const inter::BlobId& blob) const {
-  return std::ranges::any_of(open_,
-                             [&blob](const auto& entry) { return entry.second.payload == blob; });
+  return std::ranges::any_of(open_, [&blob](const auto& entry) {
+    const Contribution& one = entry.second;
+    return one.payload == blob || std::ranges::count(one.shards, blob) > 0;
+  });
 }
 
 bool Contributions::is_open(const Contribution& contribution) const {
@@ -86,11 +97,11 @@ std::vector<inter::BlobId> Contributions::void_after(Round round) {
   std::erase_if(open_, [&](const auto& entry) {
     if (entry.first.round <= round) return false;
     own = own || entry.first.region == options_.self;
-    if (!entry.second.sits_out) payloads.push_back(entry.second.payload);
+    add_blobs(entry.second, payloads);
     peers_hold_.erase(entry.first);
     return true;
   });
-  if (newest_own_ && newest_own_->round > round) newest_own_->payload = {};
+  if (newest_own_ && newest_own_->round > round) drop_payload(*newest_own_);
   if (own) save_own();
   return payloads;
 }
@@ -98,7 +109,7 @@ std::vector<inter::BlobId> Contributions::void_after(Round round) {
 void Contributions::reject_own(Round round) {
   const auto own = open_.find({options_.self, round, 0});
   // What is on disk for its samples' sake must not come back as an offer.
-  if (newest_own_ && newest_own_->payload == own->second.payload) newest_own_->payload = {};
+  if (newest_own_ && newest_own_->payload == own->second.payload) drop_payload(*newest_own_);
   peers_hold_.erase(own->first);  // what is made in its place, nobody holds
   open_.erase(own);
   save_own();
@@ -154,7 +165,7 @@ std::optional<std::vector<inter::BlobId>> Contributions::displaced_by(const Cont
   std::vector<inter::BlobId> displaced;
   std::erase_if(open_, [&](const auto& known) {
     if (!expired_by(known.first, key)) return false;
-    if (!known.second.sits_out) displaced.push_back(known.second.payload);
+    add_blobs(known.second, displaced);
     peers_hold_.erase(known.first);
     return true;
   });
@@ -181,7 +192,7 @@ std::vector<inter::BlobId> Contributions::settle(const CommitRecord& record) {
     const auto& [key, contribution] = entry;
     const bool strays = key.round == record.round && contribution.state != record.state;
     if (is_open(contribution) && !strays) return false;
-    if (!contribution.sits_out) settled.push_back(contribution.payload);
+    add_blobs(contribution, settled);
     own_settled = own_settled || key.region == options_.self;
     peers_hold_.erase(key);
     return true;

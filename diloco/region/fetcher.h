@@ -32,6 +32,11 @@ class Fetcher {
   void set_wanted(const std::map<inter::BlobId, Want>& wanted, Time now);
   // Returns by how much the blob grew.
   std::uint64_t on_progress(const inter::BlobId& blob, std::uint64_t received_bytes, Time now);
+  // Whatever came of it is gone.
+  void on_lost(const inter::BlobId& blob) {
+    const auto found = entries_.find(blob);
+    if (found != entries_.end()) found->second.received_bytes = 0;
+  }
   // It does not have the blob: the next one is asked.
   void on_absent(const std::string& peer, const inter::BlobId& blob, Time now);
   void on_peer_up(const std::string& peer, Time now);

@@ -20,6 +20,13 @@ enum class InitialValues {
   equal,    // nothing: whoever has others than the founder is refused
 };
 
+// What goes to whom in a round (diloco/region/shards.h).
+enum class ExchangeKind {
+  full,       // every payload to every region
+  sharded,    // shards of payloads to their summers, and the sums to every region
+  automatic,  // sharded where that is less, if the codec is dense
+};
+
 // When a round is decided, and what it may list: as the run is configured. The configuration file,
 // the protocol and a rehearsal all carry this one struct.
 struct SyncRules {
@@ -35,6 +42,7 @@ struct SyncRules {
   // The first round waits at most this long for regions whose worker has not attached.
   Time start_wait{0};
   InitialValues initial = InitialValues::founder;
+  ExchangeKind exchange = ExchangeKind::full;
 };
 
 // That bytes arrived is said at most so often.

@@ -55,6 +55,7 @@ Region::Region(ProtocolOptions given, PersistentState state)
       peers(out, options.planted),
       agreement(options, std::move(state.raft), peers, out),
       history(options, agreement.raft().log()),
+      shards(options, history, agreement),
       contributions(options, history, out),
       spool(options, history, contributions, out),
       worker(out),
@@ -68,7 +69,7 @@ Region::Region(ProtocolOptions given, PersistentState state)
   }
   spool.restore(std::move(state.blobs), state.snapshot);
   for (const Contribution& own : state.contributions) {
-    contributions.restore(own, own.sits_out || spool.holds(own.payload));
+    contributions.restore(own, own.sits_out || spool.holds_all(blobs_of(own)));
   }
   spool.claim_restored();
 }
@@ -89,20 +90,40 @@ void Region::restore_log() {
   }
 }
 
-std::uint64_t Region::held_bytes(const inter::BlobId& payload) const {
-  const std::uint64_t received_bytes = fetcher.received_bytes(payload);
-  if (spool.holds(payload)) return payload.size_bytes;
+std::uint64_t Region::held_bytes(const inter::BlobId& blob) const {
+  const std::uint64_t received_bytes = fetcher.received_bytes(blob);
+  if (spool.holds(blob)) return blob.size_bytes;
   if (plants(options.planted, PlantedBug::count_unchecked)) return received_bytes;
-  return std::min(received_bytes,
-                  payload.size_bytes - std::min<std::uint64_t>(1, payload.size_bytes));
+  return std::min(received_bytes, blob.size_bytes - std::min<std::uint64_t>(1, blob.size_bytes));
+}
+
+std::uint64_t Region::held_bytes(const Contribution& contribution) const {
+  std::uint64_t bytes = 0;
+  for (const inter::BlobId& blob : shards.usual(contribution)) bytes += held_bytes(blob);
+  return bytes;
+}
+
+bool Region::holds(const Contribution& contribution) const {
+  const bool later = contribution.round > history.version() && !contribution.shards.empty();
+  return contribution.sits_out || (!later && spool.holds_all(shards.usual(contribution)));
+}
+
+bool Region::keeps_payloads(const std::string& peer) const {
+  const auto is_witness = [this](const std::string& name) {
+    const Member* member = agreement.members().find(name);
+    return member != nullptr && member->witness;
+  };
+  return !is_witness(peer) && !is_witness(peers.via(peer));
 }
 
 void Region::reject_own(const Diverged& diverged) {
   const Contribution* own = contributions.own(diverged.round);
   if (own == nullptr || own->payload != diverged.payload) return;
   const Applied made_from{diverged.round, own->state};
+  const std::vector<inter::BlobId> blobs = blobs_of(*own);
   contributions.reject_own(diverged.round);
-  spool.leave_unclaimed(diverged.payload);  // another leader may know nothing of this and list it
+  // Another leader may know nothing of this and list it.
+  for (const inter::BlobId& blob : blobs) spool.leave_unclaimed(blob);
   // In a tie a state that was made again before may be the right one: others have to heal. And it
   // takes a record to end this region, not the leader's word alone.
   if (worker.healed_enough(made_from.version)) return;

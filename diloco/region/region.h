@@ -18,6 +18,7 @@
 #include "diloco/region/peers.h"
 #include "diloco/region/protocol_options.h"
 #include "diloco/region/run_history.h"
+#include "diloco/region/shards.h"
 #include "diloco/region/spool_index.h"
 
 namespace causeway::diloco {
@@ -68,8 +69,13 @@ struct Region {
   Region(const Region&) = delete;
   Region& operator=(const Region&) = delete;
 
-  // Bytes of a payload that are here: all of them only once its hash was checked.
-  std::uint64_t held_bytes(const inter::BlobId& payload) const;
+  // Bytes that are here: all of them only once the hash was checked.
+  std::uint64_t held_bytes(const inter::BlobId& blob) const;
+  // Of what this region is to hold of it.
+  std::uint64_t held_bytes(const Contribution& contribution) const;
+  bool holds(const Contribution& contribution) const;  // all of that
+  // A payload can get there: neither the peer nor a region on the way there is a witness.
+  bool keeps_payloads(const std::string& peer) const;
   // The leader says that this region's contribution was made from a wrong state.
   void reject_own(const Diverged& diverged);
   // Records leave memory when nothing but their place in history is of use any more: their payloads
@@ -82,6 +88,7 @@ struct Region {
   Peers peers;
   Agreement agreement;
   RunHistory history;
+  ShardDuties shards;
   Contributions contributions;
   SpoolIndex spool;
   Fetcher fetcher;

@@ -12,9 +12,7 @@ void SpoolIndex::restore(std::set<inter::BlobId> blobs, const std::optional<Snap
 
 void SpoolIndex::claim_restored() {
   const auto none_held = [this](const CommitRecord& record) {
-    return std::ranges::none_of(record.participants, [this](const Participant& participant) {
-      return holds(participant.payload);
-    });
+    return all_applied_blobs(record, [this](const inter::BlobId& blob) { return !holds(blob); });
   };
   if (history_.revision() > 0) drop_void_snapshots();
   while (released_ < history_.version() && none_held(history_.record(released_))) ++released_;
@@ -24,10 +22,12 @@ void SpoolIndex::claim_restored() {
 
 // ---- Blobs ----
 
+bool SpoolIndex::holds_all(const std::vector<inter::BlobId>& blobs) const {
+  return std::ranges::all_of(blobs, [this](const inter::BlobId& blob) { return holds(blob); });
+}
+
 bool SpoolIndex::holds_all(const CommitRecord& record) const {
-  return std::ranges::all_of(record.participants, [this](const Participant& participant) {
-    return holds(participant.payload);
-  });
+  return all_applied_blobs(record, [this](const inter::BlobId& blob) { return holds(blob); });
 }
 
 Round SpoolIndex::first_missing(Round from) const {
@@ -57,16 +57,16 @@ void SpoolIndex::leave_unclaimed_if_unnamed(const inter::BlobId& blob) {
 }
 
 void SpoolIndex::list(const CommitRecord& record) {
-  for (const Participant& participant : record.participants) {
-    claim(participant.payload);
+  for (const inter::BlobId& blob : applied_blobs(record)) {
+    claim(blob);
     const Listed begun{.first = record.round};
-    ++listed_.try_emplace(participant.payload, begun).first->second.times;
+    ++listed_.try_emplace(blob, begun).first->second.times;
   }
 }
 
 void SpoolIndex::unlist(const CommitRecord& record) {
-  for (const Participant& participant : record.participants) {
-    const auto found = listed_.find(participant.payload);
+  for (const inter::BlobId& blob : applied_blobs(record)) {
+    const auto found = listed_.find(blob);
     if (--found->second.times == 0) listed_.erase(found);
   }
 }
@@ -75,8 +75,8 @@ std::vector<inter::BlobId> SpoolIndex::unlist_from(Round round) {
   std::vector<inter::BlobId> payloads;
   for (Round listed = std::max(round, released_); listed < history_.version(); ++listed) {
     unlist(history_.record(listed));
-    for (const Participant& one : history_.record(listed).participants)
-      payloads.push_back(one.payload);
+    for (const inter::BlobId& blob : applied_blobs(history_.record(listed)))
+      payloads.push_back(blob);
   }
   released_ = std::min(released_, round);
   return payloads;
@@ -165,7 +165,7 @@ void SpoolIndex::release_old(const std::optional<Applied>& applied) {
   while (released_ < keep_from) {
     const CommitRecord& record = history_.record(released_++);
     unlist(record);
-    for (const Participant& participant : record.participants) discard(participant.payload, true);
+    for (const inter::BlobId& blob : applied_blobs(record)) discard(blob, true);
   }
 }
 

@@ -34,7 +34,8 @@ class SpoolIndex {
 
   // ---- Blobs ----
   bool holds(const inter::BlobId& blob) const { return blobs_.contains(blob); }
-  bool holds_all(const CommitRecord& record) const;
+  bool holds_all(const std::vector<inter::BlobId>& blobs) const;
+  bool holds_all(const CommitRecord& record) const;  // that a worker needs to apply it
   // The first round at or after `from` of which a listed payload is not here.
   Round first_missing(Round from) const;
   Round payloads_from() const;  // all from this round on are here

@@ -17,7 +17,11 @@ RehearsalRegion::RehearsalRegion(World& world, const RehearsalOptions& options, 
       options_(options),
       name_(std::move(name)),
       speed_(options.regions.at(name_)),
-      worker_(world, options, name_, [this](const Event& event) { deliver(event); }) {}
+      worker_(world, options, name_, [this](const Event& event) {
+        const auto* by = std::get_if<WorkerContributed>(&event);
+        const bool cuts = by != nullptr && by->contribution.part == 0 && protocol_->sharded();
+        cuts ? deliver_cut(by->contribution) : deliver(event);
+      }) {}
 
 RehearsalRegion::~RehearsalRegion() = default;
 
@@ -114,7 +118,14 @@ void RehearsalRegion::on_message(const std::string& peer, const std::string& mes
   deliver(PeerSaid{peer, parse_message(message)});
 }
 void RehearsalRegion::on_blob(const std::string&, const inter::BlobId& id) {
-  after_s(world_, worker_.part(speed_.store_s), [this, id] { deliver(BlobArrived{id}); });
+  after_s(world_, worker_.part(speed_.store_s) * share_of_payload(id),
+          [this, id] { deliver(BlobArrived{id}); });
+}
+
+// Snapshots stand for nothing.
+double RehearsalRegion::share_of_payload(const inter::BlobId& blob) const {
+  const double payload_bytes = worker_.part(static_cast<double>(options_.payload_bytes));
+  return std::min(1.0, static_cast<double>(blob.size_bytes) / std::max(1.0, payload_bytes));
 }
 void RehearsalRegion::operator()(const SendMessage& action) {
   channel_->send(action.peer, serialize(action.message));
@@ -137,6 +148,33 @@ Digest next_state(const Digest& state, const CommitRecord& record) {
 }
 
 }  // namespace
+
+// Into as many shards as there can be.
+void RehearsalRegion::deliver_cut(const Contribution& made) {
+  Contribution cut = made;
+  world_.release(name_, made.payload);
+  for (std::size_t i = 0; i < kShardsMax; ++i) {
+    cut.shards.push_back(blob_named(fmt::format("{}/{}#{}", name_, made.round, i),
+                                    made.payload.size_bytes / kShardsMax + 1));
+    world_.hold(name_, cut.shards.back());
+  }
+  cut.payload = whole_of(cut.shards);
+  deliver(WorkerContributed{cut});
+}
+
+void RehearsalRegion::operator()(const SumShard& action) {
+  const double whole_s = worker_.part(speed_.apply_s + speed_.encode_s + speed_.store_s);
+  const Time took{std::llround(whole_s * share_of_payload(action.inputs.front()) * 1e6)};
+  summing_until_ = std::max(summing_until_, world_.now()) + took;
+  std::string name = fmt::format("sum {}", action.shard);
+  for (const inter::BlobId& input : action.inputs) name += to_hex(input.hash);
+  const inter::BlobId sum = blob_named(name, action.inputs.front().size_bytes);
+  const ShardSummed made{draft_digest(action.draft), action.shard, sum};
+  world_.after(summing_until_ - world_.now(), [this, made] {
+    world_.hold(name_, made.sum);
+    deliver(made);
+  });
+}
 
 std::uint64_t seed_of(std::uint64_t seed, const std::string& region) {
   std::seed_seq sequence(region.begin(), region.end());
@@ -245,7 +283,9 @@ void RehearsalWorker::operator()(const OrderApply& order) {
 void RehearsalWorker::settle() {
   if (!record_ || busy_) return;
   busy_ = true;
-  later(part(speed_.apply_s), [this] { apply(); });
+  // Measured for the payloads of all regions; a sharded round has the sum alone.
+  const double sums = record_->sums.empty() ? 1 : static_cast<double>(options_.regions.size());
+  later(part(speed_.apply_s) / sums, [this] { apply(); });
 }
 
 void RehearsalWorker::apply() {

@@ -108,6 +108,7 @@ class RehearsalRegion : public inter::MeshHandler {
   void operator()(const FetchBlob& action) { channel_->fetch_blob(action.peer, action.blob); }
   void operator()(const RemoveBlob& action) { world_.release(name_, action.blob); }
   void operator()(const EndRun&) { ended_ = true; }
+  void operator()(const SumShard& action);
   void operator()(const CheckSnapshot& action) { deliver(SnapshotChecked{action.snapshot, true}); }
   // Orders are the worker's. Nothing else is kept, as no process of a rehearsal is started twice;
   // saving takes its time.
@@ -118,6 +119,8 @@ class RehearsalRegion : public inter::MeshHandler {
 
  private:
   PersistentState disk() const;
+  void deliver_cut(const Contribution& made);
+  double share_of_payload(const inter::BlobId& blob) const;
   void deliver(const Event& event);
   void pump();
   double saving_s(const Action& action) const;
@@ -135,6 +138,7 @@ class RehearsalRegion : public inter::MeshHandler {
   std::deque<Event> events_;
   std::deque<Action> actions_;
   bool saving_ = false;
+  Time summing_until_{0};  // one shard after the other
   std::optional<Time> tick_at_;
   bool ended_ = false;
 };

@@ -23,10 +23,8 @@ bool CatchUp::can_replay(Round from) const {
 bool CatchUp::replays_in_vain(Round from) const {
   const Round missing = region_.spool.first_missing(from);
   if (missing == region_.history.version()) return false;
-  const auto& listed = region_.history.record(missing).participants;
-  return std::ranges::any_of(listed, [this](const Participant& participant) {
-    return !region_.spool.holds(participant.payload) &&
-           region_.fetcher.in_vain(participant.payload);
+  return !all_applied_blobs(region_.history.record(missing), [this](const inter::BlobId& blob) {
+    return region_.spool.holds(blob) || !region_.fetcher.in_vain(blob);
   });
 }
 
@@ -35,11 +33,11 @@ std::vector<inter::BlobId> CatchUp::missing_in_vain() const {
   const Round applied = region_.worker.applied()->version;
   if (applied >= region_.history.version() || own_snapshot_helps()) return {};
   std::vector<inter::BlobId> missing;
-  for (const Participant& one : region_.history.record(applied).participants) {
-    if (region_.spool.holds(one.payload)) continue;
-    const bool nowhere = region_.fetcher.nobody_has(one.payload, region_.peers.up());
-    if (!nowhere && !region_.fetcher.in_vain(one.payload) && !region_.peers.up().empty()) return {};
-    missing.push_back(one.payload);
+  for (const inter::BlobId& blob : applied_blobs(region_.history.record(applied))) {
+    if (region_.spool.holds(blob)) continue;
+    const bool nowhere = region_.fetcher.nobody_has(blob, region_.peers.up());
+    if (!nowhere && !region_.fetcher.in_vain(blob) && !region_.peers.up().empty()) return {};
+    missing.push_back(blob);
   }
   return missing;
 }
@@ -254,9 +252,17 @@ std::vector<CatchUp::Need> CatchUp::needed() const {
   const bool waits_for_others =
       from == region_.history.version();  // its worker has applied all there is
   for (const auto& [key, contribution] : region_.contributions.open()) {
-    if (contribution.sits_out || region_.spool.holds(contribution.payload)) continue;
-    needs.push_back(
-        {.blob = contribution.payload, .source = key.region, .urgent = waits_for_others});
+    for (const inter::BlobId& blob : region_.shards.due(contribution)) {
+      if (!region_.spool.holds(blob))
+        needs.push_back({.blob = blob, .source = key.region, .urgent = waits_for_others});
+    }
+  }
+  const std::vector<inter::BlobId> sums = region_.shards.sums();
+  for (std::uint32_t i = 0; i < sums.size(); ++i) {
+    if (!region_.spool.holds(sums[i]))
+      needs.push_back({.blob = sums[i],
+                       .source = region_.shards.summers().first(i),
+                       .urgent = waits_for_others});
   }
   add_listed(needs, later, std::min(region_.history.version(), from + kRoundsFetched), false);
   return needs;
@@ -281,13 +287,30 @@ void CatchUp::add_listed(std::vector<Need>& needs, Round from, Round to, bool ur
   const bool leads_on = urgent || can_replay(from);
   for (Round round = from; round < to; ++round) {
     if (!leads_on && !region_.peers.any_has_payloads(round)) continue;
-    for (const Participant& participant : region_.history.record(round).participants) {
-      if (region_.spool.holds(participant.payload)) continue;
-      needs.push_back({.blob = participant.payload,
-                       .source = region_.peers.holder_of(participant.region, round),
+    const std::vector<std::string> sources = sources_of(round);
+    const std::vector<inter::BlobId> blobs = applied_blobs(region_.history.record(round));
+    for (std::size_t i = 0; i < blobs.size(); ++i) {
+      if (region_.spool.holds(blobs[i])) continue;
+      needs.push_back({.blob = blobs[i],
+                       .source = region_.peers.holder_of(sources[i], round),
                        .urgent = urgent});
     }
   }
+}
+
+// Of what its record needs to be applied: who made each.
+std::vector<std::string> CatchUp::sources_of(Round round) const {
+  std::vector<std::string> sources;
+  const CommitRecord& record = region_.history.record(round);
+  if (record.sums.empty()) {
+    for (const Participant& one : record.participants) sources.push_back(one.region);
+    return sources;
+  }
+  const auto count = static_cast<std::uint32_t>(record.sums.size());
+  const CommitRecord* before = round == 0 ? nullptr : &region_.history.record(round - 1);
+  const Summers summers(before, region_.agreement.members());
+  for (std::uint32_t shard = 0; shard < count; ++shard) sources.push_back(summers.first(shard));
+  return sources;
 }
 
 // The first round whose payloads the worker is to apply.
@@ -389,8 +412,7 @@ void CatchUp::give_up_begun(std::uint64_t bytes,
 }
 
 void CatchUp::give_up_listed(Round round) {
-  for (const Participant& participant : region_.history.record(round).participants) {
-    const inter::BlobId& payload = participant.payload;
+  for (const inter::BlobId& payload : applied_blobs(region_.history.record(round))) {
     const bool here = region_.spool.holds(payload) || region_.spool.begun().contains(payload);
     // What an open contribution names too is counted on.
     if (here && !region_.contributions.names(payload) && region_.spool.listed_in(payload) == round)

@@ -75,6 +75,7 @@ class CatchUp {
   Round needed_later_from() const;
   std::vector<Need> needed() const;
   void add_target(std::vector<Need>& needs) const;
+  std::vector<std::string> sources_of(Round round) const;
   void add_listed(std::vector<Need>& needs, Round from, Round to, bool urgent) const;
   std::map<inter::BlobId, Fetcher::Want> fitting(const std::vector<Need>& needs) const;
   std::uint64_t kept_free_bytes() const;

@@ -23,6 +23,7 @@ Decider::Decider(const ProtocolOptions& options, const Membership& membership,
   count_contributions_wanted();
   if (last == nullptr) {
     attached_ = membership_.regions();
+    choose_summers();
   } else {
     open_next(*last);
   }
@@ -32,10 +33,28 @@ void Decider::set_membership(const Membership& membership) {
   if (membership == membership_) return;
   membership_ = membership;
   count_contributions_wanted();
+  choose_summers();
+}
+
+// What each of them is to hold follows from that.
+void Decider::choose_summers() {
+  sharded_ = is_sharded_after(last_ ? &*last_ : nullptr, options_);
+  summers_ = {last_ ? &*last_ : nullptr, membership_};
+  for (auto& [key, candidate] : candidates_) {
+    const std::map<std::string, std::uint64_t> known = candidate.received_bytes;
+    for (const auto& [holder, bytes] : known) set_bytes_of(candidate, holder, bytes);
+  }
 }
 
 void Decider::open_next(const CommitRecord& committed) {
   round_ = committed.round + 1;
+  last_.emplace();
+  last_->round = committed.round;
+  last_->participants = committed.participants;
+  last_->next_sharded = committed.next_sharded;
+  strict_ = false;
+  left_out_.clear();
+  choose_summers();
   grace_.start_from(milliseconds{committed.next_grace_ms});
   egress_.clear();
   for (const EgressCost& region : committed.egress) egress_[region.region] = region.cost;
@@ -70,7 +89,10 @@ void Decider::set_up(const std::string& region, bool up) {
   if (up) {
     up_.insert(region);
     // It says anew what it holds: it may have lost its disk.
-    for (auto& [key, candidate] : candidates_) candidate.forget(region);
+    for (auto& [key, candidate] : candidates_) {
+      candidate.received_bytes.erase(region);
+      candidate.holders.erase(region);
+    }
   } else {
     up_.erase(region);
   }
@@ -105,20 +127,17 @@ void Decider::add(const Contribution& contribution, const std::string& holder,
   const std::uint64_t known_bytes = known == candidate.received_bytes.end() ? 0 : known->second;
   if (received_bytes > known_bytes) progress_at_ = now;
   const bool planted = plants(options_.planted, PlantedBug::count_unchecked);
-  candidate.set_bytes_of(holder, planted ? std::max(known_bytes, received_bytes) : received_bytes);
+  set_bytes_of(candidate, holder, planted ? std::max(known_bytes, received_bytes) : received_bytes);
 }
 
-void Decider::Candidate::set_bytes_of(const std::string& holder, std::uint64_t bytes) {
-  forget(holder);
-  received_bytes[holder] = bytes;
-  if (is_whole(bytes)) ++holders;
-}
-
-void Decider::Candidate::forget(const std::string& holder) {
-  const auto known = received_bytes.find(holder);
-  if (known == received_bytes.end()) return;
-  if (is_whole(known->second)) --holders;
-  received_bytes.erase(known);
+void Decider::set_bytes_of(Candidate& candidate, const std::string& holder,
+                           std::uint64_t bytes) const {
+  candidate.received_bytes[holder] = bytes;
+  if (bytes >= summers_.bytes_for(holder, candidate.contribution)) {
+    candidate.holders.insert(holder);
+  } else {
+    candidate.holders.erase(holder);
+  }
 }
 
 Decider::Verdict Decider::decide(const Steps& steps, Time now) {
@@ -243,6 +262,9 @@ CommitRecord Decider::make_record(const Digest& agreed, const std::vector<Offer>
   for (std::size_t i = 0; i < offers.size(); ++i) {
     record.participants.push_back(participant_of(offers[i].contribution, weights.values[i]));
   }
+  record.next_sharded = is_next_sharded(offers);
+  // Shards are with the summers of their round alone.
+  if (sharded_ || record.next_sharded) record.expired_before = past;
   add_egress(record, now);
   return record;
 }
@@ -303,15 +325,97 @@ void Decider::learn_lateness() {
 
 // ---- What can be listed ----
 
-// Held by enough regions, one of which can be asked now. A region that can speak for itself does:
-// what another one passes on in its name may be made up.
-bool Decider::obtainable(const Candidate& candidate, std::size_t holders_required) const {
+// A region that can speak for itself does: what another one passes on in its name may be made up.
+bool Decider::speaks_for_itself(const Candidate& candidate) const {
   const std::string& region = candidate.contribution.region;
-  if (up_.contains(region) && !candidate.received_bytes.contains(region)) return false;
-  return candidate.holders >= holders_required &&
-         std::ranges::any_of(candidate.received_bytes, [&](const auto& holder) {
-           return candidate.is_whole(holder.second) && up_.contains(holder.first);
-         });
+  return !up_.contains(region) || candidate.received_bytes.contains(region);
+}
+
+// Held by enough regions, one of which can be asked now.
+bool Decider::obtainable(const Candidate& candidate, std::size_t holders_required) const {
+  return speaks_for_itself(candidate) && candidate.holders.size() >= holders_required &&
+         std::ranges::any_of(candidate.holders,
+                             [this](const std::string& holder) { return up_.contains(holder); });
+}
+
+// Each shard with those that are to sum it, as far as they are within reach. In a hurry, when
+// nothing more arrives, one of them will do; and where a link is gone, whoever made it has it for
+// another. `strict`: with two regions where another can be reached, as one may lie.
+bool Decider::obtainable_in_shards(const Candidate& candidate, bool hurried, bool strict) const {
+  const std::string& region = candidate.contribution.region;
+  if (!speaks_for_itself(candidate)) return false;
+  const bool has_own = up_.contains(region) && candidate.holders.contains(region);
+  // The summers of one shard sum others too: each place among them is looked at once.
+  const std::size_t places = std::min(candidate.contribution.shards.size(), summers_.usual_count());
+  for (std::uint32_t place = 0; place < places; ++place) {
+    std::size_t reachable = 0, holding = 0;
+    for (const std::string& summer : summers_.of(place)) {
+      if (summer == region || !up_.contains(summer)) continue;
+      ++reachable;
+      holding += candidate.holders.contains(summer) ? 1 : 0;
+    }
+    if (strict && reachable > 0 && holding + (has_own ? 1 : 0) < 2) return false;
+    const bool held = hurried ? holding > 0 : reachable > 0 && holding == reachable;
+    if (!held && !((hurried || reachable == 0) && has_own)) return false;
+  }
+  return true;
+}
+
+// By whoever made it, although its word was lost with its link, or by those that are to sum it.
+bool Decider::can_supply(const CommitRecord& draft) const {
+  return std::ranges::all_of(draft.participants, [this](const Participant& one) {
+    const auto found = candidates_.find(key_of(one));
+    if (found == candidates_.end() || found->second.contribution.payload != one.payload)
+      return false;
+    if (up_.contains(one.region)) return true;
+    const auto& holders = found->second.holders;
+    const std::size_t shards = found->second.contribution.shards.size();
+    for (std::uint32_t place = 0; place < std::min(shards, summers_.usual_count()); ++place) {
+      const auto summers = summers_.of(place);
+      const bool had = std::ranges::any_of(summers, [&](const std::string& summer) {
+        return up_.contains(summer) && holders.contains(summer);
+      });
+      if (!had) return false;
+    }
+    return true;
+  });
+}
+
+void Decider::leave_out_changed(const CommitRecord& draft) {
+  for (const Participant& one : draft.participants) {
+    const auto found = candidates_.find(key_of(one));
+    const bool changed =
+        found != candidates_.end() && found->second.contribution.payload != one.payload;
+    if (changed) left_out_.insert(one.region);
+  }
+}
+
+bool Decider::lists_enough(const CommitRecord& draft) const {
+  return draft.participants.size() >= contributions_min();  // one of each region
+}
+
+bool Decider::comes_as_the_round_does(const Contribution& contribution) const {
+  const bool whole = contribution.shards.empty();
+  return sharded_ ? !whole && is_fresh(key_of(contribution)) : whole;
+}
+
+// All regions cut the same model the same way, but for one that lies.
+void Decider::leave_out_other_cuts(std::set<ContributionKey>& usable) const {
+  const auto shards_of = [this](const ContributionKey& key) {
+    return candidates_.at(key).contribution.shards.size();
+  };
+  std::map<std::size_t, std::size_t> cuts;
+  for (const ContributionKey& key : usable) ++cuts[shards_of(key)];
+  const auto most = std::ranges::max_element(cuts, {}, [](const auto& cut) { return cut.second; });
+  std::erase_if(usable, [&](const ContributionKey& key) { return shards_of(key) != most->first; });
+}
+
+bool Decider::is_next_sharded(const std::vector<Offer>& offers) const {
+  if (options_.exchange != ExchangeKind::automatic)
+    return options_.exchange == ExchangeKind::sharded;
+  const auto fresh = std::ranges::count_if(
+      offers, [this](const Offer& offer) { return is_fresh(key_of(offer.contribution)); });
+  return static_cast<std::size_t>(fresh) >= kShardedFrom;
 }
 
 // One more than may fail while the run goes on, so that one is always left; two at least. After the
@@ -347,8 +451,7 @@ std::optional<Time> Decider::deadline() const {
   if (!quorum_at_ || rests_on_one_word()) return std::nullopt;
   Time deadline = *quorum_at_ + grace();
   // What moves but is late is listed later, if that may be.
-  const bool moving =
-      candidates_.size() > usable_.size() && progress_at_ && options_.staleness_max == 0;
+  const bool moving = candidates_.size() > usable_.size() && progress_at_ && !may_come_late();
   if (moving) deadline = std::max(deadline, *progress_at_ + options_.grace_min);
   return std::min(deadline, *quorum_at_ + options_.grace_max);
 }
@@ -360,7 +463,7 @@ Time Decider::grace() const {
   for (const auto& [key, candidate] : candidates_) {
     if (is_fresh(key)) compute_s = std::max(compute_s, candidate.contribution.compute_s);
   }
-  const bool may_be_late = options_.staleness_max > 0 && compute_s > 0 && compute_s < 1e9;
+  const bool may_be_late = may_come_late() && compute_s > 0 && compute_s < 1e9;
   if (!may_be_late) return grace_.length();
   const double round_steps = std::max(1.0, double(options_.pace.k) / options_.pace.fragments);
   const double share = std::clamp(options_.overlap_steps / round_steps, 0.25, 1.0);
@@ -386,27 +489,47 @@ void Decider::count_contributions_wanted() {
   contributions_min_ = std::min(wanted, membership_.region_count());  // some may have been removed
 }
 
-std::size_t Decider::contributors() const {
+std::size_t Decider::region_count(const std::set<ContributionKey>& keys) {
   std::set<std::string> regions;
-  for (const ContributionKey& key : usable_) regions.insert(key.region);
+  for (const ContributionKey& key : keys) regions.insert(key.region);
   return regions.size();
+}
+
+std::size_t Decider::contributors() const {
+  return region_count(usable_);
 }
 
 // Brings the set of usable contributions up to date.
 void Decider::refresh(Time now) {
   std::set<std::string> known;
   for (const auto& [key, candidate] : candidates_) {
-    if (!candidate.contribution.sits_out && has_its_turn(key)) known.insert(key.region);
+    const Contribution& made = candidate.contribution;
+    if (!made.sits_out && has_its_turn(key) && comes_as_the_round_does(made))
+      known.insert(key.region);
   }
   if (!quorum_at_ && known.size() >= contributions_min()) quorum_at_ = now;
-  const std::size_t required = holders_required(now);
-  std::set<ContributionKey> usable;
-  for (const auto& [key, candidate] : candidates_) {
-    const bool offers = !candidate.contribution.sits_out && has_its_turn(key);
-    if (offers && obtainable(candidate, required)) usable.insert(key);
-  }
+  std::set<ContributionKey> usable = find_usable(now, true);
+  // A round that could list too few is better with what was trouble before.
+  const bool careful = strict_ || !left_out_.empty();
+  if (careful && region_count(usable) < contributions_min()) usable = find_usable(now, false);
   if (usable.size() > usable_.size()) last_usable_at_ = now;
   usable_ = std::move(usable);
+}
+
+std::set<ContributionKey> Decider::find_usable(Time now, bool careful) const {
+  const std::size_t required = holders_required(now);
+  const bool hurried = past_deadline(now);
+  std::set<ContributionKey> usable;
+  for (const auto& [key, candidate] : candidates_) {
+    const Contribution& made = candidate.contribution;
+    if (made.sits_out || !has_its_turn(key) || !comes_as_the_round_does(made)) continue;
+    if (careful && left_out_.contains(key.region)) continue;
+    const bool enough = sharded_ ? obtainable_in_shards(candidate, hurried, careful && strict_)
+                                 : obtainable(candidate, required);
+    if (enough) usable.insert(key);
+  }
+  if (sharded_ && !usable.empty()) leave_out_other_cuts(usable);
+  return usable;
 }
 
 // Nothing more is to come from it for this round.
@@ -441,16 +564,17 @@ std::string Decider::describe(const std::string& region) const {
   if (found == candidates_.end()) {
     return region + (up_.contains(region) ? " (no contribution yet)" : " (unreachable)");
   }
-  const std::uint64_t size_bytes = found->second.contribution.payload.size_bytes;
-  std::uint64_t most = 0;
-  std::size_t holding = 0;
-  for (const auto& [holder, bytes] : found->second.received_bytes) {
-    if (holder == region) continue;
-    most = std::max(most, bytes);
-    holding += bytes >= size_bytes ? 1 : 0;
+  const Candidate& candidate = found->second;
+  const std::size_t holding = candidate.holders.size() - candidate.holders.count(region);
+  if (sharded_) {
+    return fmt::format("{} ({} of {} other regions hold their shards of its payload)", region,
+                       holding, summers_.usual_count() - (summers_.includes(region) ? 1 : 0));
   }
-  return fmt::format("{} ({} of {} payload bytes at {} other regions)", region, most, size_bytes,
-                     holding);
+  std::uint64_t most = 0;
+  for (const auto& [holder, bytes] : candidate.received_bytes)
+    if (holder != region) most = std::max(most, bytes);
+  return fmt::format("{} ({} of {} payload bytes at {} other regions)", region, most,
+                     candidate.contribution.payload.size_bytes, holding);
 }
 
 std::string Decider::sitting_out() const {

@@ -19,6 +19,7 @@
 #include "diloco/log/messages.h"
 #include "diloco/pacing/weights.h"
 #include "diloco/region/protocol_options.h"
+#include "diloco/region/shards.h"
 #include "diloco/round/grace.h"
 #include "diloco/round/speeds.h"
 
@@ -59,6 +60,28 @@ class Decider {
   // Opens the round after `committed`.
   void open_next(const CommitRecord& committed);
 
+  // Of the open round: whether its contributions come in shards, and who sums them.
+  bool sharded() const { return sharded_; }
+  const Summers& summers() const { return summers_; }
+  std::uint32_t shards_of(const Participant& one) const {  // that a record of the open round lists
+    return static_cast<std::uint32_t>(candidates_.at(key_of(one)).contribution.shards.size());
+  }
+  // Somebody within reach can still supply all that a record of the open round lists, to whoever is
+  // to sum it.
+  bool can_supply(const CommitRecord& draft) const;
+  // What was made anew while a draft listed it is not listed in this round: nobody may make the
+  // others begin again and again.
+  void leave_out_changed(const CommitRecord& draft);
+  // A draft was given up: what the rest of this round lists must be with two regions, one of which
+  // may lie.
+  void be_strict() { strict_ = true; }
+  // The members may have changed since it was made.
+  bool lists_enough(const CommitRecord& draft) const;
+  const std::set<std::string>& up() const { return up_; }  // with this region
+  Time grace() const;
+  // How many regions must hold what a record lists.
+  std::size_t holders_required(Time now) const;
+
   std::optional<Time> deadline() const;
   bool knows_speed(const std::string& region) const { return speeds_.knows(region); }
   // What the slowest region takes for so many inner steps; 0 while no speed is known.
@@ -70,12 +93,9 @@ class Decider {
   struct Candidate {
     Contribution contribution;
     std::map<std::string, std::uint64_t> received_bytes;  // by holder
-    std::size_t holders = 0;  // of all of it; every event asks, for every contribution
-
-    bool is_whole(std::uint64_t bytes) const { return bytes >= contribution.payload.size_bytes; }
-    void set_bytes_of(const std::string& holder, std::uint64_t bytes);
-    void forget(const std::string& holder);
+    std::set<std::string> holders;                        // of all that they are to hold
   };
+  void set_bytes_of(Candidate& candidate, const std::string& holder, std::uint64_t bytes) const;
 
   bool is_fresh(const ContributionKey& key) const { return key.round == round_ && key.part == 0; }
   // Of the fragment that the open round exchanges.
@@ -85,11 +105,19 @@ class Decider {
   std::size_t contributions_min() const { return contributions_min_; }
   void count_contributions_wanted();
   std::size_t contributors() const;  // of usable contributions
+  void choose_summers();
+  bool may_come_late() const { return !sharded_ && options_.staleness_max > 0; }
+  bool speaks_for_itself(const Candidate& candidate) const;
   bool obtainable(const Candidate& candidate, std::size_t holders_required) const;
+  bool obtainable_in_shards(const Candidate& candidate, bool hurried, bool strict) const;
+  // `careful`: without what was trouble before in this round.
+  std::set<ContributionKey> find_usable(Time now, bool careful) const;
+  static std::size_t region_count(const std::set<ContributionKey>& keys);
+  bool comes_as_the_round_does(const Contribution& contribution) const;
+  void leave_out_other_cuts(std::set<ContributionKey>& usable) const;
+  bool is_next_sharded(const std::vector<Offer>& offers) const;
   bool settled(const std::string& region) const;
-  Time grace() const;
   bool past_deadline(Time now) const;
-  std::size_t holders_required(Time now) const;
   void refresh(Time now);
   bool complete() const;
   bool hopeless() const;
@@ -120,6 +148,11 @@ class Decider {
 
   // Of the open round.
   Round round_ = 0;
+  std::optional<CommitRecord> last_;  // without what sharding does not follow from
+  bool sharded_ = false;
+  bool strict_ = false;
+  std::set<std::string> left_out_;  // regions
+  Summers summers_;
   std::map<ContributionKey, Candidate> candidates_;
   std::map<std::string, Digest> diverged_;  // regions with another state than most
   std::set<inter::BlobId> rejected_;        // payloads made from such a state

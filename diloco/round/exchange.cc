@@ -17,34 +17,43 @@ constexpr Round kRecordsAhead = 2;
 void Exchange::add_own(const Contribution& made, Time now) {
   const ContributionKey key = key_of(made);
   assert(key.region == region_.options.self && made.run_id == region_.history.run_id());
-  if (!made.sits_out) region_.spool.put(made.payload);
+  const std::vector<inter::BlobId> blobs = blobs_of(made);
+  for (const inter::BlobId& blob : blobs) region_.spool.put(blob);
   if (key.part > 0) region_.worker.drop_more();
   region_.worker.correct_state(key.round, made.state);
   if (const Contribution* known = region_.contributions.find(key)) {
-    if (known->payload != made.payload) region_.spool.discard(made.payload);
+    if (known->payload != made.payload) discard(blobs);
     return;
   }
   const Contribution stamped = region_.contributions.add_own(made, now);
-  if (!region_.contributions.is_open(stamped)) return region_.spool.discard(stamped.payload);
-  region_.spool.claim(stamped.payload);
+  if (!region_.contributions.is_open(stamped)) return discard(blobs);
+  for (const inter::BlobId& blob : blobs) region_.spool.claim(blob);
   announce(stamped);
   if (leader_.leads()) report(stamped, stamped.payload.size_bytes, now);
   // Regions that did the same work made the same bytes, which do not arrive once more.
   for (const auto& [other, contribution] : region_.contributions.open()) {
     const bool same = other != key && contribution.payload == stamped.payload;
-    if (same) report(contribution, stamped.payload.size_bytes, now);
+    if (same) report(contribution, region_.held_bytes(contribution), now);
   }
+}
+
+void Exchange::discard(const std::vector<inter::BlobId>& blobs) {
+  for (const inter::BlobId& blob : blobs) region_.spool.discard(blob);
 }
 
 void Exchange::announce(const Contribution& contribution) {
   for (const std::string& peer : region_.peers.up()) {
     region_.peers.send(peer, Holding{contribution, contribution.payload.size_bytes, true});
-    const auto is_witness = [this](const std::string& name) {
-      const Member* member = region_.agreement.members().find(name);
-      return member != nullptr && member->witness;
-    };
-    const bool stores = !is_witness(peer) && !is_witness(region_.peers.via(peer));
-    if (stores && !contribution.sits_out) region_.out.push(PushBlob{peer, contribution.payload});
+    if (region_.keeps_payloads(peer)) push(peer, contribution);
+  }
+}
+
+void Exchange::push(const std::string& peer, const Contribution& contribution) {
+  const std::vector<inter::BlobId> blobs = blobs_of(contribution);
+  const Summers& summers = region_.shards.summers();
+  for (std::uint32_t i = 0; i < blobs.size(); ++i) {
+    if (contribution.shards.empty() || summers.sums(peer, i))
+      region_.out.push(PushBlob{peer, blobs[i]});
   }
 }
 
@@ -68,19 +77,20 @@ void Exchange::hear(const std::string& peer, const Holding& holding, Time now) {
   // What is known of another region's contribution, nobody else can change.
   const Contribution* known = peer == key.region ? nullptr : region_.contributions.find(key);
   const Contribution contribution = known == nullptr ? holding.contribution : *known;
-  const inter::BlobId& payload = contribution.payload;
   region_.contributions.put(contribution);
-  region_.spool.claim(payload);
+  const std::vector<inter::BlobId> due = region_.shards.due(contribution);
+  for (const inter::BlobId& blob : due) region_.spool.claim(blob);
   region_.contributions.set_held(key, peer, holding.received_bytes);
   leader_.hear(contribution, peer, holding.received_bytes, now);
   // Others may have heard of it sooner; their word was of something unknown. They say it again.
   if (made_again && peer == key.region && leader_.leads())
-    region_.peers.broadcast(Holding{contribution, region_.held_bytes(payload), false});
-  if (contribution.sits_out || region_.spool.holds(payload)) {
+    region_.peers.broadcast(Holding{contribution, region_.held_bytes(contribution), false});
+  if (region_.holds(contribution)) {
     // Its contributor's word may come again after a lost link, and so may ours.
-    report(contribution, payload.size_bytes, now);
+    report(contribution, region_.held_bytes(contribution), now);
   } else if (holding.pushing && !region_.options.witness) {
-    catch_up_.expect(payload, peer, now);
+    for (const inter::BlobId& blob : due)
+      if (!region_.spool.holds(blob)) catch_up_.expect(blob, peer, now);
   }
 }
 
@@ -99,7 +109,10 @@ bool Exchange::is_news(const std::string& peer, const Contribution& contribution
   if (known->payload == contribution.payload) return true;
   if (own || peer != key.region) return false;
   // A record still to come may list the older payload.
-  region_.spool.leave_unclaimed(known->payload);
+  for (const inter::BlobId& blob : blobs_of(*known)) {
+    const bool here = region_.spool.holds(blob) || region_.spool.begun().contains(blob);
+    if (here || known->shards.empty()) region_.spool.leave_unclaimed(blob);
+  }
   region_.contributions.forget_held(key);
   return true;
 }
@@ -120,8 +133,7 @@ bool Exchange::displaces_older(const ContributionKey& key) {
 void Exchange::tell(const std::string& peer) {
   for (const auto& [key, contribution] : region_.contributions.open()) {
     if (key.region != region_.options.self && region_.agreement.leader() != peer) continue;
-    region_.peers.send(peer,
-                       Holding{contribution, region_.held_bytes(contribution.payload), false});
+    region_.peers.send(peer, Holding{contribution, region_.held_bytes(contribution), false});
   }
 }
 
@@ -129,7 +141,7 @@ void Exchange::tell_new_leader(Time now) {
   region_.peers.send(*region_.agreement.leader(), region_.report.status());
   urgent_ = true;
   for (const auto& [key, contribution] : region_.contributions.open()) {
-    const std::uint64_t bytes = region_.held_bytes(contribution.payload);
+    const std::uint64_t bytes = region_.held_bytes(contribution);
     if (bytes > 0 || contribution.sits_out) report(contribution, bytes, now);
   }
 }
@@ -155,7 +167,7 @@ void Exchange::gather(const ContributionKey& key, Time now) {
 
 bool Exchange::is_here(const ContributionKey& key) const {
   const Contribution* known = region_.contributions.find(key);
-  return known != nullptr && (known->sits_out || region_.spool.holds(known->payload));
+  return known != nullptr && region_.holds(*known);
 }
 
 // Contributions of the open round that are not here, of regions that took part in the last and are
@@ -194,15 +206,16 @@ void Exchange::tell_gathered(Time now) {
   Holdings word;
   for (const ContributionKey& key : std::exchange(gathered_, {})) {
     const Contribution* known = region_.contributions.find(key);
-    if (known != nullptr)
-      word.holdings.push_back({*known, region_.held_bytes(known->payload), false});
+    if (known != nullptr) word.holdings.push_back({*known, region_.held_bytes(*known), false});
   }
   if (!word.holdings.empty()) region_.peers.send(*leader, std::move(word));
 }
 
-void Exchange::report_all_of(const inter::BlobId& blob, std::uint64_t received_bytes, Time now) {
+void Exchange::report_all_of(const inter::BlobId& blob, Time now) {
   for (const auto& [key, contribution] : region_.contributions.open()) {
-    if (contribution.payload == blob) report(contribution, received_bytes, now);
+    const std::vector<inter::BlobId> blobs = region_.shards.usual(contribution);
+    if (std::ranges::count(blobs, blob) > 0)
+      report(contribution, region_.held_bytes(contribution), now);
   }
 }
 
@@ -210,26 +223,30 @@ void Exchange::on_arrived(const inter::BlobId& blob, Time now) {
   region_.spool.put(blob);
   region_.report.add_received(region_.fetcher.on_progress(blob, blob.size_bytes, now));
   region_.spool.forget_progress(blob);
-  report_all_of(blob, blob.size_bytes, now);
+  report_all_of(blob, now);
   region_.spool.leave_unclaimed_if_unnamed(blob);
 }
 
 void Exchange::on_lost(const inter::BlobId& blob, Time now) {
   region_.spool.lose(blob);
+  region_.fetcher.on_lost(blob);
   urgent_ = true;  // a record may list it meanwhile
-  report_all_of(blob, 0, now);
+  report_all_of(blob, now);
   // The worker still has what it made for the open round: it is asked for the round again.
   const Contribution* own = region_.contributions.own(region_.history.version());
-  if (own != nullptr && own->payload == blob)
-    region_.contributions.reject_own(region_.history.version());
+  const std::vector<inter::BlobId> blobs =
+      own == nullptr ? std::vector<inter::BlobId>{} : blobs_of(*own);
+  if (std::ranges::count(blobs, blob) == 0) return;
+  region_.contributions.reject_own(region_.history.version());
+  for (const inter::BlobId& left : blobs)
+    if (region_.spool.holds(left)) region_.spool.leave_unclaimed(left);
 }
 
 bool Exchange::on_progress(const inter::BlobId& blob, std::uint64_t received_bytes, Time now) {
   const std::uint64_t growth_bytes = region_.fetcher.on_progress(blob, received_bytes, now);
   if (growth_bytes == 0) return false;
   region_.report.add_received(growth_bytes);
-  if (region_.spool.may_report_progress(blob, now))
-    report_all_of(blob, region_.held_bytes(blob), now);
+  if (region_.spool.may_report_progress(blob, now)) report_all_of(blob, now);
   return true;
 }
 
@@ -243,8 +260,7 @@ void Exchange::open_next(const CommitRecord& record, Time now) {
   leader_.open_next(record, now);
   urgent_ = true;  // what came early
   for (const auto& [key, contribution] : region_.contributions.open()) {
-    const bool here = contribution.sits_out || region_.spool.holds(contribution.payload);
-    if (here) report(contribution, contribution.payload.size_bytes, now);
+    if (region_.holds(contribution)) report(contribution, region_.held_bytes(contribution), now);
   }
 }
 

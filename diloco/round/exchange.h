@@ -11,6 +11,7 @@
 #include <optional>
 #include <set>
 #include <string>
+#include <vector>
 
 #include "diloco/region/region.h"
 #include "diloco/round/catch_up.h"
@@ -51,8 +52,10 @@ class Exchange {
   bool is_news(const std::string& peer, const Contribution& contribution);
   bool displaces_older(const ContributionKey& key);
   void announce(const Contribution& contribution);
+  void push(const std::string& peer, const Contribution& contribution);
+  void discard(const std::vector<inter::BlobId>& blobs);
   void report(const Contribution& contribution, std::uint64_t received_bytes, Time now);
-  void report_all_of(const inter::BlobId& blob, std::uint64_t received_bytes, Time now);
+  void report_all_of(const inter::BlobId& blob, Time now);
   void gather(const ContributionKey& key, Time now);
   bool is_here(const ContributionKey& key) const;
   std::size_t lacking() const;

@@ -8,6 +8,12 @@
 #include "diloco/log/withdraw.h"
 
 namespace causeway::diloco {
+namespace {
+
+// A summer reads, adds up and writes what may be gigabytes, beside its training.
+constexpr Time kPatienceMin = std::chrono::seconds{10};
+
+}  // namespace
 
 void Leader::lead(Time now) {
   Raft& raft = region_.agreement.raft();
@@ -27,8 +33,7 @@ std::optional<Membership> Leader::next_membership() {
 }
 
 void Leader::step_down() {
-  decider_.reset();
-  proposed_.reset();
+  begin_anew();
   members_.clear();
 }
 
@@ -43,7 +48,7 @@ void Leader::start(Time now) {
   }
   feed(now);
   for (const auto& [key, contribution] : region_.contributions.open()) {
-    const std::uint64_t bytes = region_.held_bytes(contribution.payload);
+    const std::uint64_t bytes = region_.held_bytes(contribution);
     const bool own = key.region == region_.options.self;
     const bool tells =
         (bytes > 0 || own) && !region_.options.witness && key.round <= history.version();
@@ -69,25 +74,105 @@ void Leader::decide(Time now) {
   if (proposed_ || region_.history.over() || !raft.leads()) return;
   const bool few = membership.voters() < membership.majority();
   if (few && !plants(region_.options.planted, PlantedBug::commit_without_majority)) return;
+  if (vote_) look_at_vote(now);
+  if (vote_ || proposed_) return;
   Decider::Verdict verdict = decider_->decide(steps(), now);
   for (const Contribution& contribution : verdict.diverged) tell_diverged(contribution);
   if (verdict.record) {
-    proposed_ = region_.history.version();
     verdict.record->k_decision = region_.history.k_policy().next();
     verdict.record->revision = region_.history.revision();
-    raft.propose(*verdict.record, now);
+    const bool sums = decider_->sharded() && !verdict.record->participants.empty();
+    sums ? begin_vote(*verdict.record, now) : propose(*verdict.record, now);
   }
   const auto own = std::ranges::find(verdict.diverged, region_.options.self, &Contribution::region);
   if (own == verdict.diverged.end()) return;
   region_.reject_own(Diverged{own->round, own->payload, decider_->tied()});
 }
 
+void Leader::propose(CommitRecord record, Time now) {
+  proposed_ = region_.history.version();
+  region_.agreement.raft().propose(std::move(record), now);
+}
+
+// ---- The sums of a sharded round ----
+
+void Leader::begin_vote(CommitRecord record, Time now) {
+  const std::uint32_t shards = decider_->shards_of(record.participants.front());
+  const Time patience = std::max(decider_->grace(), kPatienceMin);
+  vote_.emplace(std::move(record), shards, decider_->summers(), patience, now, ignored_);
+  vote_->look(decider_->up(), now);
+  tell_draft();
+}
+
+// What it lists may be out of reach by now, or nobody within reach has it: then the round is
+// decided anew.
+void Leader::look_at_vote(Time now) {
+  const CommitRecord& record = vote_->draft().record;
+  const bool stands =
+      record.round == region_.history.version() && decider_->lists_enough(record) &&
+      (vote_->settled() ? vote_->obtainable(decider_->up()) : decider_->can_supply(record));
+  if (!stands) {
+    decider_->leave_out_changed(record);
+    return vote_.reset();
+  }
+  if (vote_->settled() && vote_->holders() >= decider_->holders_required(now)) {
+    const CommitRecord whole = record;
+    vote_.reset();
+    return propose(whole, now);
+  }
+  if (vote_->leads_nowhere(now)) return give_up_vote();
+  if (vote_->settled()) return;
+  if (vote_->settle(decider_->up(), now) || vote_->look(decider_->up(), now)) tell_draft();
+}
+
+void Leader::give_up_vote() {
+  region_.out.note(Note::Severity::warning,
+                   fmt::format("round {} is decided anew: it waited in vain for {}",
+                               region_.history.version(), vote_->waiting_for()));
+  ignored_.merge(vote_->unconfirmed());
+  decider_->be_strict();
+  vote_.reset();
+}
+
+void Leader::tell_draft() {
+  ++drafts_told_;
+  // Who takes over a shard may have no link to whoever made some of it.
+  for (const Draft::Duty& duty : vote_->draft().duties) tell_what_is_listed(duty.region);
+  region_.peers.broadcast(vote_->draft());
+}
+
+void Leader::tell_what_is_listed(const std::string& peer) {
+  Holdings word;
+  for (const Participant& one : vote_->draft().record.participants) {
+    const Contribution* made = region_.contributions.find(key_of(one));
+    if (made != nullptr) word.holdings.push_back({*made, region_.held_bytes(*made), false});
+  }
+  region_.peers.send(peer, std::move(word));
+}
+
+void Leader::tell(const std::string& peer) {
+  if (vote_) region_.peers.send(peer, vote_->draft());
+}
+
+std::optional<Time> Leader::vote_deadline() const {
+  return vote_ ? vote_->deadline() : std::nullopt;
+}
+
+std::string Leader::waiting_for(Time now) const {
+  return vote_ ? vote_->waiting_for() : decider_->waiting_for(now);
+}
+
+void Leader::hear(const std::string& region, const ShardSums& sums, Time now) {
+  if (vote_) vote_->hear(region, sums, now);
+}
+
 void Leader::withdraw(Round round, const std::set<inter::BlobId>& lost, Time now) {
   if (proposed_) return;
   const CommitRecord& record = region_.history.record(round);
   std::set<ContributionKey> keys;
+  // A sum that is lost has something of everybody.
   for (const Participant& one : record.participants)
-    if (lost.contains(one.payload)) keys.insert(key_of(one));
+    if (lost.contains(one.payload) || !record.sums.empty()) keys.insert(key_of(one));
   proposed_ = round;
   region_.agreement.raft().propose(diloco::withdraw(record, keys, region_.history.revision()), now);
 }
@@ -143,6 +228,7 @@ void Leader::hear(const Contribution& contribution, const std::string& peer, std
 
 void Leader::open_next(const CommitRecord& committed, Time now) {
   if (proposed_ == committed.round) proposed_.reset();
+  ignored_.clear();
   if (!decider_) return;
   decider_->open_next(committed);
   feed(now);

@@ -11,6 +11,7 @@
 #include "diloco/round/beginning.h"
 #include "diloco/round/decider.h"
 #include "diloco/round/member_changes.h"
+#include "diloco/round/shard_vote.h"
 
 namespace causeway::diloco {
 
@@ -31,10 +32,21 @@ class Leader {
   // The records were replaced from some round on: nothing that was decided since counts.
   void begin_anew() {
     decider_.reset();
+    vote_.reset();
     proposed_.reset();
   }
 
+  // Of a sharded round, once it is decided what its record will list; none: nothing is to be
+  // summed.
+  const Draft* draft() const { return vote_ ? &vote_->draft() : nullptr; }
+  std::uint64_t drafts_told() const { return drafts_told_; }  // so far, changed ones too
+  void tell(const std::string& peer);                         // that came up: the draft
+  // When somebody is asked for a sum in place of another one.
+  std::optional<Time> vote_deadline() const;
+  std::string waiting_for(Time now) const;
+
   // What it hears as leader; of no effect otherwise.
+  void hear(const std::string& region, const ShardSums& sums, Time now);
   void note_link(const std::string& peer);  // it is up, or down
   void set_applied(const std::string& peer, const std::optional<Applied>& applied);
   void add(const Contribution& contribution, const std::string& holder, std::uint64_t bytes,
@@ -52,6 +64,12 @@ class Leader {
   bool may_contribute(const std::string& peer) const;
   void step_down();
   void decide(Time now);
+  void propose(CommitRecord record, Time now);
+  void begin_vote(CommitRecord record, Time now);
+  void look_at_vote(Time now);
+  void give_up_vote();
+  void tell_draft();
+  void tell_what_is_listed(const std::string& peer);
   Decider::Steps steps() const;
   void tell_diverged(const Contribution& contribution);
 
@@ -61,6 +79,9 @@ class Leader {
   const Beginning& beginning_;
   MemberChanges members_;
   std::optional<Decider> decider_;
+  std::optional<ShardVote> vote_;
+  std::uint64_t drafts_told_ = 0;
+  std::set<std::string> ignored_;  // whose sums of the open round led nowhere
   std::optional<Round> proposed_;  // not committed yet
 };
 

@@ -18,6 +18,7 @@ std::vector<Action> RoundProtocol::handle(const Event& event, Time now) {
   assert(now >= now_);
   if (!started_) start(now);
   now_ = now;
+  region_.shards.look_again();
   region_.forget_old();  // what earlier calls gave to be done is on disk
   if (!region_.out.ended()) take_in(event);
   if (!region_.out.ended()) settle();
@@ -48,13 +49,17 @@ void RoundProtocol::take_in(const Event& event) {
   };
   std::visit(
       Cases{[this](const RunIdLearned& told) { region_.history.begin(told.run_id); }, arrive,
-            [this](const BlobLost& it) { exchange_.on_lost(it.blob, now_); },
+            [this](const BlobLost& it) {
+              exchange_.on_lost(it.blob, now_);
+              summing_.on_lost(it.blob);
+            },
             [this](const BlobAbsent& it) { region_.fetcher.on_absent(it.peer, it.blob, now_); },
             attach, [&worker](const WorkerReadData& by) { worker.read_data(by.common_data); },
             [&worker](const WorkerLost&) { worker.lose(); },
             [&worker](const WorkerReady&) { worker.ask(); },
             [this](const WorkerContributed& by) { exchange_.add_own(by.contribution, now_); },
-            offer,
+            [this](const ShardSummed& it) { summing_.on_summed(it.draft, it.shard, it.sum, now_); },
+            [this](const ShardNotSummed& it) { summing_.on_failed(it.draft, it.shard); }, offer,
             [this](const SnapshotChecked& it) { catch_up_.on_checked(it.snapshot, it.right); },
             [this](const RoomNeeded& by) { catch_up_.make_room(by.bytes); }, [](const Tick&) {},
             [this](const auto& other) { on(other); }},
@@ -67,7 +72,11 @@ void RoundProtocol::settle() {
   region_.agreement.raft().tick(now_);
   apply_committed();
   lead();
-  if (region_.agreement.find_leader(now_)) exchange_.tell_new_leader(now_);
+  summing_.sum(now_);
+  if (region_.agreement.find_leader(now_)) {
+    exchange_.tell_new_leader(now_);
+    summing_.tell_leader(now_);
+  }
   if (!region_.out.ended()) region_.agreement.check_removed(now_);
   if (region_.out.ended()) return;
   exchange_.time_outcome(now_);
@@ -93,6 +102,7 @@ std::optional<Time> RoundProtocol::next_deadline() const {
   const Agreement& agreement = region_.agreement;
   consider(agreement.raft().next_deadline());
   if (leader_.leads()) consider(leader_.decider()->deadline());
+  consider(leader_.vote_deadline());
   if (!agreement.leader()) consider(agreement.cut_off_at());
   consider(beginning_.deadline());
   if (!region_.peers.linked().empty()) consider(region_.fetcher.next_deadline());
@@ -128,6 +138,7 @@ void RoundProtocol::apply(const LogEntry& entry, Index index) {
     region_.history.add_members(*membership);
     region_.out.push(UpdateMembers{*membership});
     region_.agreement.note_members(*membership);
+    region_.shards.look_again();
   }
   const auto* record = std::get_if<CommitRecord>(&entry.body);
   if (record == nullptr) return;
@@ -140,6 +151,8 @@ void RoundProtocol::apply(const LogEntry& entry, Index index) {
 
 void RoundProtocol::add_record(const CommitRecord& record, Index index) {
   region_.history.append(index);
+  region_.shards.look_again();
+  summing_.check(record);
   note_budget(record);
   end_.add(record, now_);
   exchange_.settle(record);
@@ -157,6 +170,7 @@ void RoundProtocol::replace_record(const CommitRecord& record, Index index) {
                                whose, record.round));
   std::vector<inter::BlobId> payloads = region_.spool.unlist_from(record.round);
   region_.history.replace(index);
+  region_.shards.look_again();
   for (const inter::BlobId& made : region_.contributions.void_after(record.round))
     payloads.push_back(made);
   end_.add(record, now_);
@@ -209,6 +223,7 @@ void RoundProtocol::on(const PeerUp& event) {
   // Whatever was said before may not have arrived.
   region_.peers.send(event.peer, region_.report.status());
   exchange_.tell(event.peer);
+  leader_.tell(event.peer);
   beginning_.tell(event.peer);
   end_.tell(event.peer);
 }
@@ -249,7 +264,9 @@ void RoundProtocol::on(const PeerSaid& event) {
     for (const Holding& holding : all.holdings) exchange_.hear(peer, holding, now_);
   };
   std::visit(Cases{[&](const Holding& holding) { exchange_.hear(peer, holding, now_); }, learn,
-                   agree, ask, [&](const Finished&) { end_.on_finished(peer); },
+                   [&](const Draft& draft) { summing_.hear(peer, draft); },
+                   [&](const ShardSums& sums) { leader_.hear(peer, sums, now_); }, agree, ask,
+                   [&](const Finished&) { end_.on_finished(peer); },
                    [&](const Tensors& told) { beginning_.hear(peer, told.tensors); },
                    [&](const auto& other) { hear(peer, other); }},
              event.message);
@@ -391,7 +408,7 @@ std::string decision_sentence(const Region& of, const Leader& leader, Time now) 
     return fmt::format("{} more of the run's regions to join, because a round needs most of them",
                        membership.majority() - membership.voters());
   }
-  const std::string contributions = leader.decider()->waiting_for(now);
+  const std::string contributions = leader.waiting_for(now);
   const Raft& raft = of.agreement.raft();
   const bool agreed = raft.committed() == raft.log().last();
   return contributions.empty() || agreed ? contributions : votes_sentence(of);

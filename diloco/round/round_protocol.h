@@ -28,6 +28,7 @@
 #include "diloco/round/exchange.h"
 #include "diloco/round/leader.h"
 #include "diloco/round/run_end.h"
+#include "diloco/round/summing.h"
 #include "diloco/round/worker_orders.h"
 
 namespace causeway::diloco {
@@ -82,6 +83,16 @@ struct WorkerContributed {
 struct WorkerApplied {
   Applied holds;
 };
+// What SumShard asked for: the sum is on disk.
+struct ShardSummed {
+  Digest draft{};
+  std::uint32_t shard = 0;
+  inter::BlobId sum;
+};
+struct ShardNotSummed {
+  Digest draft{};
+  std::uint32_t shard = 0;
+};
 struct WorkerOffered {
   Snapshot snapshot;
 };  // its blob is on disk
@@ -97,10 +108,11 @@ struct OperatorAsked {
   ChangeMember change;
 };
 struct Tick {};  // time passed
-using Event = std::variant<RunIdLearned, PeerUp, PeerDown, PeerSaid, BlobArrived, BlobProgress,
-                           BlobLost, BlobAbsent, WorkerAttached, WorkerReadData, WorkerLost,
-                           WorkerReady, WorkerContributed, WorkerApplied, WorkerOffered,
-                           SnapshotChecked, RoomNeeded, OperatorAsked, Tick>;
+using Event =
+    std::variant<RunIdLearned, PeerUp, PeerDown, PeerSaid, BlobArrived, BlobProgress, BlobLost,
+                 BlobAbsent, WorkerAttached, WorkerReadData, WorkerLost, WorkerReady,
+                 WorkerContributed, WorkerApplied, ShardSummed, ShardNotSummed, WorkerOffered,
+                 SnapshotChecked, RoomNeeded, OperatorAsked, Tick>;
 
 // Who waits for whom, for what, and how far it is, in words.
 // One sentence on what this region waits for; empty while its worker is busy.
@@ -143,6 +155,9 @@ class RoundProtocol {
     return region_.contributions.newest_own();
   }
   const Membership& membership() const { return region_.agreement.members(); }
+  // Whether contributions to the open round are to be cut into shards.
+  bool sharded() const { return region_.shards.sharded(); }
+  const NamedTensors& tensors() const { return region_.worker.tensors(); }
   // Of the open round; none if this region has no part of the data yet.
   std::optional<DataShare> share() const { return region_.history.share(); }
   // Of the data that all regions must read, as this region's worker does; none: not known.
@@ -185,6 +200,7 @@ class RoundProtocol {
   Leader leader_{region_, beginning_};
   CatchUp catch_up_{region_};
   Exchange exchange_{region_, leader_, catch_up_};
+  Summing summing_{region_, leader_};
   WorkerOrders orders_{region_, leader_, catch_up_, beginning_};
   RunEnd end_{region_, leader_, catch_up_};
   std::set<std::string> budget_notes_;  // the ends of limits that were warned of

@@ -133,13 +133,12 @@ Instruction SocketSession::to_instruction(Received received) {
       return Collect{received.message.collect().round()};
     case Message::kApply: {
       Apply apply{.record = parse_commit_record(received.message.apply().record()), .payloads = {}};
-      if (received.descriptors.size() != apply.record.participants.size()) {
+      const std::vector<inter::BlobId> blobs = applied_blobs(apply.record);
+      if (received.descriptors.size() != blobs.size()) {
         throw_malformed("a commit record came without its payloads");
       }
-      for (std::size_t i = 0; i < received.descriptors.size(); ++i) {
-        apply.payloads.emplace_back(received.descriptors[i].release(),
-                                    apply.record.participants[i].payload.size_bytes);
-      }
+      for (std::size_t i = 0; i < blobs.size(); ++i)
+        apply.payloads.emplace_back(received.descriptors[i].release(), blobs[i].size_bytes);
       return apply;
     }
     case Message::kRestore: {

@@ -84,7 +84,7 @@ struct Collect {
 struct Apply {
   CommitRecord record;
   std::vector<MappedBytes> payloads;
-};  // payload i belongs to participant i
+};  // of applied_blobs(record)
 struct Restore {
   Round version;
   Digest state;

@@ -25,7 +25,7 @@ const diloco::Participant* find(const diloco::CommitRecord& record, const std::s
 std::optional<ContributionFate> fate_of(const InFlight& own, const diloco::CommitRecord& record,
                                         const std::string& region, bool feedback) {
   if (const diloco::Participant* listed = find(record, region, own.contribution)) {
-    const bool same = own.payload.empty() || listed->payload.hash == own.payload.hash();
+    const bool same = own.payload.empty() || listed->made_hash() == own.payload.hash();
     return same ? ContributionFate::delivered : ContributionFate::forgotten;
   }
   if (own.contribution.round >= record.expired_before) return std::nullopt;

@@ -265,6 +265,21 @@ std::string name_of(const diloco::CommitRecord& record, std::size_t place) {
                      record.round);
 }
 
+// Of a sum, which may hold only what the sums before it have left.
+std::vector<std::size_t> segments_held(std::span<const std::byte> sum, Segments left,
+                                       const std::string& name) {
+  std::vector<std::size_t> held;
+  try {
+    for (const compression::EncodedSegment& one : compression::read_payload(sum).segments)
+      held.push_back(one.index);
+  } catch (const std::system_error& error) {
+    throw std::system_error(error.code(), name + ": " + message_of(error));
+  }
+  if (!std::ranges::includes(left, held))
+    throw std::system_error(compression::Errc::malformed, name + " is not of the round's segments");
+  return held;
+}
+
 bool has(const std::vector<Outcome>& outcomes, ContributionFate fate) {
   return std::ranges::find(outcomes, fate, &Outcome::fate) != outcomes.end();
 }
@@ -281,11 +296,12 @@ std::vector<Outcome> OuterRound::apply(Collective& collective, const diloco::Com
 std::vector<Outcome> OuterRound::apply(Collective& collective, const diloco::CommitRecord& record,
                                        std::span<const std::span<const std::byte>> payloads,
                                        OuterState& state, OuterSpans& spans) const {
-  assert(record.round == state.version && payloads.size() == record.participants.size());
+  assert(record.round == state.version && payloads.size() == applied_blobs(record).size());
   check_state(record, state);
   restore_float_mode();
   std::optional<float> share;
   together(collective, "decoding", [&] {
+    if (!record.sums.empty()) return take_sums(record, payloads, spans);
     reduce(record, payloads, spans);
     if (overlap_.variant != Variant::eager) return;
     share = confirmed_share(record, payloads, place_.region, ownership_.layout(),
@@ -357,6 +373,29 @@ void OuterRound::reduce(const diloco::CommitRecord& record,
   if (outer_.mean == diloco::OuterOptions::Mean::senders) divide_by_senders(all, others, spans);
 }
 
+// Of a sharded round: what the participants add up to, in parts. What none of them has, because
+// nobody's payload of that shard could be decoded, is 0.
+void OuterRound::take_sums(const diloco::CommitRecord& record,
+                           std::span<const std::span<const std::byte>> sums,
+                           OuterSpans& spans) const {
+  const std::size_t fragment = ownership_.fragments().of_round(record.round);
+  const Segments mine = ownership_.mine(fragment);
+  spans.clear(Flat::scratch, mine);
+  Segments left = ownership_.fragments().segments(fragment);
+  for (std::size_t i = 0; i < sums.size(); ++i) {
+    const std::string name = fmt::format("the sum of shard {} in round {}", i, record.round);
+    const std::vector<std::size_t> held = segments_held(sums[i], left, name);
+    const Decoder decoder = decoder_of(sums[i], held, name);
+    std::vector<std::size_t> own;
+    std::ranges::set_intersection(held, mine, std::back_inserter(own));
+    const OuterSpans::Term term{&decoder, 1.0F, name};
+    spans.sum(std::span(&term, 1), own);
+    if (held.empty()) continue;
+    const auto next = std::ranges::upper_bound(left, held.back());
+    left = left.subspan(static_cast<std::size_t>(next - left.begin()));
+  }
+}
+
 void OuterRound::divide_by_senders(std::span<const OuterSpans::Term> terms, Segments segments,
                                    OuterSpans& spans) const {
   std::vector<Sender> senders;
@@ -374,14 +413,19 @@ std::vector<Decoder> OuterRound::decoders_of(const diloco::CommitRecord& record,
                                              std::size_t fragment) const {
   std::vector<Decoder> decoders;
   for (std::size_t i = 0; i < payloads.size(); ++i) {
-    try {
-      decoders.emplace_back(payloads[i], ownership_.layout(),
-                            ownership_.fragments().segments(fragment));
-    } catch (const std::system_error& error) {
-      throw std::system_error(error.code(), name_of(record, i) + ": " + message_of(error));
-    }
+    decoders.push_back(
+        decoder_of(payloads[i], ownership_.fragments().segments(fragment), name_of(record, i)));
   }
   return decoders;
+}
+
+Decoder OuterRound::decoder_of(std::span<const std::byte> payload, Segments segments,
+                               const std::string& name) const {
+  try {
+    return {payload, ownership_.layout(), segments};
+  } catch (const std::system_error& error) {
+    throw std::system_error(error.code(), name + ": " + message_of(error));
+  }
 }
 
 std::vector<Outcome> OuterRound::settle_own(const diloco::CommitRecord& record, OuterState& state,

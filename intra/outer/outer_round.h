@@ -79,7 +79,7 @@ class OuterRound {
                     Encoding& encoding) const;
 
   // Takes `state` from version record.round to the next, and returns what became of the region's
-  // own work. payloads[i] belongs to participants[i] and is untrusted: a bad one throws
+  // own work. payloads[i] is that of applied_blobs(record)[i] and is untrusted: a bad one throws
   // std::system_error naming the region, with the anchor untouched. Throws diloco::Errc::divergence
   // if the record was made for another state than this one.
   std::vector<Outcome> apply(Collective& collective, const diloco::CommitRecord& record,
@@ -115,6 +115,10 @@ class OuterRound {
                          OuterSpans& spans) const;
   void reduce(const diloco::CommitRecord& record,
               std::span<const std::span<const std::byte>> payloads, OuterSpans& spans) const;
+  Decoder decoder_of(std::span<const std::byte> payload, Segments segments,
+                     const std::string& name) const;
+  void take_sums(const diloco::CommitRecord& record,
+                 std::span<const std::span<const std::byte>> sums, OuterSpans& spans) const;
   std::vector<Outcome> settle_own(const diloco::CommitRecord& record, OuterState& state,
                                   OuterSpans& spans) const;
   void add_own(const InFlight& own, float weight, Flat which, OuterSpans& spans) const;

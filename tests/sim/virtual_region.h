@@ -67,6 +67,7 @@ class VirtualRun::Region : public inter::MeshHandler {
   }
   void operator()(const SaveContributions& a) { disk_.contributions = a.contributions; }
   void operator()(const SaveSnapshot& a) { disk_.snapshot = a.snapshot; }
+  void operator()(const SumShard&) {}  // no run here is sharded
   void operator()(const CheckSnapshot& a) {
     later(milliseconds{1}, [this, a] { deliver(SnapshotChecked{a.snapshot, true}); });
   }

@@ -186,6 +186,7 @@ void Cluster::start(const std::string& region) {
     options.k_policy = options_.k_policy;
     options.overlap_steps = options_.overlap_steps;
     options.staleness_max = options_.staleness_max;
+    if (options_.shards > 0) options.exchange = ExchangeKind::sharded;
     options.contributions_min = options_.contributions_min;
     options.grace_min = options_.grace_min;
     options.grace_max = options_.grace_max;
@@ -271,6 +272,10 @@ Term Cluster::term() const {
   return term;
 }
 
+std::uint64_t Cluster::sent_bytes(const std::string& region) const {
+  return nodes_.at(region).sent_bytes;
+}
+
 double Cluster::paid() const {
   double paid = 0;
   for (const auto& [region, node] : nodes_)
@@ -310,10 +315,9 @@ History::Evidence Cluster::evidence(const std::string& region, Index index,
     evidence.disks.insert(node.incarnation);
   }
   if (const auto* record = std::get_if<CommitRecord>(&entry.body)) {
-    for (const Participant& participant : record->participants) {
-      if (!stored_.contains(participant.payload)) throw Violation("what nobody has is listed");
-      const std::size_t holders = stored_.at(participant.payload).size();
-      evidence.holders[to_hex(participant.payload.hash)] = holders + claimed;
+    for (const inter::BlobId& blob : applied_blobs(*record)) {
+      if (!stored_.contains(blob)) throw Violation("what nobody has is listed");
+      evidence.holders[to_hex(blob.hash)] = stored_.at(blob).size() + claimed;
     }
   }
   return evidence;

@@ -47,7 +47,8 @@ struct ClusterOptions {
   // arrive. 0: there is room for everything.
   std::uint64_t spool_bytes = 0;
   std::uint64_t payload_bytes_min = 500, payload_bytes_max = 4'499;
-  double price = 0;  // of a byte of a payload, to whoever sends it
+  std::size_t shards = 0;  // of a payload, in sharded rounds; 0: no round is
+  double price = 0;        // of a byte of a payload, to whoever sends it
   double unix_s_at_zero = 0;
   double push_loss = 0.05;           // pushes of which nothing arrives
   double replayed = 0;               // messages that come once more, much later
@@ -113,6 +114,8 @@ class Cluster {
   std::size_t withdrawals() const { return history_.revision(); }
   std::size_t crashes() const { return crashes_; }  // by chance
   double paid() const;                              // by all regions, really
+  // Of payloads and snapshots, to all others.
+  std::uint64_t sent_bytes(const std::string& region) const;
   std::uint64_t chunks_sent() const { return real_ ? real_->chunks_sent() : 0; }
   Index entries_in_memory(const std::string& region) const;  // of the log, of one that is alive
   std::size_t holders(const inter::BlobId& blob) const;      // live regions with the whole blob
@@ -253,6 +256,10 @@ class Cluster {
   Time compute_time(const std::string& region);
   double egress_cost(const std::string& region);
   void apply(const std::string& region, const OrderApply& order);
+  bool holds_all(const std::string& region, const std::vector<inter::BlobId>& blobs) const;
+  std::vector<inter::BlobId> keep_shards(const std::string& region, const std::string& content,
+                                         std::uint64_t bytes);
+  void sum(const std::string& region, const SumShard& order);
   void restore(const std::string& region, const OrderRestore& order);
   void check(const std::string& region, const Snapshot& snapshot);
   void offer_snapshot(const std::string& region, const Applied& holds);

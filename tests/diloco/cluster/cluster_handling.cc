@@ -48,18 +48,22 @@ void Cluster::deliver(const std::string& region, const Event& event) {
 void Cluster::trace(const std::string& region, const Event& event,
                     const std::vector<Action>& actions) {
   static const std::vector<std::string> kEvents{
-      "RunIdLearned",      "PeerUp",         "PeerDown",      "PeerSaid",
-      "BlobArrived",       "BlobProgress",   "BlobLost",      "BlobAbsent",
-      "WorkerAttached",    "WorkerReadData", "WorkerLost",    "WorkerReady",
-      "WorkerContributed", "WorkerApplied",  "WorkerOffered", "SnapshotChecked",
-      "RoomNeeded",        "OperatorAsked",  "Tick"};
-  static const std::vector<std::string> kMessages{
-      "Status", "Holding", "Raft", "Diverged", "ChangeMember", "Finished", "Tensors", "Holdings"};
+      "RunIdLearned",      "PeerUp",        "PeerDown",
+      "PeerSaid",          "BlobArrived",   "BlobProgress",
+      "BlobLost",          "BlobAbsent",    "WorkerAttached",
+      "WorkerReadData",    "WorkerLost",    "WorkerReady",
+      "WorkerContributed", "WorkerApplied", "ShardSummed",
+      "ShardNotSummed",    "WorkerOffered", "SnapshotChecked",
+      "RoomNeeded",        "OperatorAsked", "Tick"};
+  static const std::vector<std::string> kMessages{"Status",       "Holding",  "Raft",    "Diverged",
+                                                  "ChangeMember", "Finished", "Tensors", "Holdings",
+                                                  "Draft",        "ShardSums"};
   static const std::vector<std::string> kActions{
-      "Send",         "Push",          "Fetch",         "RemoveBlob",    "SaveContributions",
-      "SaveSnapshot", "CheckSnapshot", "SaveRaft",      "AppendLedger",  "UpdateMembers",
-      "Welcome",      "OrderTrain",    "OrderContinue", "OrderCallBack", "OrderCollect",
-      "OrderApply",   "OrderRestore",  "OrderFinish",   "EndRun",        "Note"};
+      "Send",          "Push",         "Fetch",         "RemoveBlob",    "SaveContributions",
+      "SumShard",      "SaveSnapshot", "CheckSnapshot", "SaveRaft",      "AppendLedger",
+      "UpdateMembers", "Welcome",      "OrderTrain",    "OrderContinue", "OrderCallBack",
+      "OrderCollect",  "OrderApply",   "OrderRestore",  "OrderFinish",   "EndRun",
+      "Note"};
   std::ostream& out = *options_.trace;
   out << now_.count() / 1000 << " " << region << " " << kEvents.at(event.index());
   if (const auto* said = std::get_if<PeerSaid>(&event)) {
@@ -133,6 +137,7 @@ void Cluster::execute(const std::string& region, const Action& action) {
     void operator()(const RemoveBlob& a) const { cluster.remove(region, a.blob); }
     void operator()(const SaveContributions& a) const { node.disk.contributions = a.contributions; }
     void operator()(const SaveSnapshot& a) const { node.disk.snapshot = a.snapshot; }
+    void operator()(const SumShard& a) const { cluster.sum(region, a); }
     void operator()(const CheckSnapshot& a) const { cluster.check(region, a.snapshot); }
     void operator()(const SaveRaft& a) const { cluster.save_raft(node, a); }
     void operator()(const AppendLedger& a) const { cluster.append(region, a.entries); }

@@ -1,4 +1,5 @@
 // Cluster: its workers, which apply at once and hash what they applied.
+#include <algorithm>
 #include <utility>
 
 #include "tests/diloco/cluster/cluster_parts.h"
@@ -50,7 +51,7 @@ void Cluster::train(const std::string& region, const OrderTrain& order) {
     if (order.data_cursor < saved.data_cursor) throw Violation(region + " repeats samples");
   }
   const std::optional<Contribution>& made = node.worker.made;
-  const bool lost = made && made->round == order.round && !node.disk.blobs.contains(made->payload);
+  const bool lost = made && made->round == order.round && !holds_all(region, blobs_of(*made));
   if (lost) return hand_over_again(region);
   node.worker.extra = 0;
   node.worker.extra_from = order.data_cursor + (order.k > 0 ? 10 : 0);
@@ -93,7 +94,13 @@ void Cluster::contribute(const std::string& region, Contribution contribution, T
     return wait_for_room(region, contribution, ahead, bytes);
   const std::string content =
       region + std::to_string(contribution.round) + "/" + std::to_string(random_());
-  contribution.payload = keep(region, content, bytes);
+  const auto& protocol = nodes_.at(region).protocol;
+  if (protocol && protocol->sharded() && contribution.part == 0) {
+    contribution.shards = keep_shards(region, content, bytes);
+    contribution.payload = whole_of(contribution.shards);
+  } else {
+    contribution.payload = keep(region, content, bytes);
+  }
   history_.made(contribution);
   if (contribution.part == 0) nodes_.at(region).worker.made = contribution;
   hand_over(region, contribution, ahead);
@@ -121,7 +128,7 @@ void Cluster::wait_for_room(const std::string& region, const Contribution& contr
 void Cluster::hand_over_again(const std::string& region) {
   later_in_session(region, milliseconds{5}, [this, region] {
     const Contribution made = *nodes_.at(region).worker.made;
-    store(region, made.payload);
+    for (const inter::BlobId& blob : blobs_of(made)) store(region, blob);
     deliver(region, WorkerContributed{made});
     later_in_session(region, milliseconds{1}, [this, region] { deliver(region, WorkerReady{}); });
   });
@@ -162,18 +169,50 @@ void Cluster::apply(const std::string& region, const OrderApply& order) {
   Node& node = nodes_.at(region);
   if (order.record.round != node.worker.holds.version)
     throw Violation(region + " applies another round");
-  std::vector<inter::BlobId> payloads;
-  for (const Participant& participant : order.record.participants) {
-    if (!node.disk.blobs.contains(participant.payload)) {
-      throw Violation(region + " applies a payload that is not on its disk");
-    }
-    payloads.push_back(participant.payload);
-  }
+  const std::vector<inter::BlobId> payloads = applied_blobs(order.record);
+  if (!holds_all(region, payloads))
+    throw Violation(region + " applies a payload that is not on its disk");
   if (!hands_over(region, payloads)) return;
   const Applied next{.version = order.record.round + 1,
                      .state = next_state(node.worker.holds.state, order.record)};
   later_in_session(region, random_time(milliseconds{5}, milliseconds{200}),
                    [this, region, next] { after_apply(region, next); });
+}
+
+bool Cluster::holds_all(const std::string& region, const std::vector<inter::BlobId>& blobs) const {
+  const auto& disk = nodes_.at(region).disk.blobs;
+  return std::ranges::all_of(blobs, [&disk](const auto& blob) { return disk.contains(blob); });
+}
+
+std::vector<inter::BlobId> Cluster::keep_shards(const std::string& region,
+                                                const std::string& content, std::uint64_t bytes) {
+  std::vector<inter::BlobId> shards;
+  for (std::size_t i = 0; i < options_.shards; ++i)
+    shards.push_back(keep(region, content + "." + std::to_string(i), bytes / options_.shards + 1));
+  return shards;
+}
+
+// Its coordinator does, in a thread: the same inputs give the same sum everywhere.
+void Cluster::sum(const std::string& region, const SumShard& order) {
+  at(now_ + random_time(milliseconds{5}, milliseconds{200}),
+     [this, region, order, life = nodes_.at(region).life] {
+       const Node& node = nodes_.at(region);
+       if (!alive(region) || node.life != life) return;
+       if (node.paused_until > now_)
+         return at(node.paused_until, [this, region, order] { sum(region, order); });
+       const Digest draft = draft_digest(order.draft);
+       const bool damaged = std::ranges::any_of(
+           order.inputs, [&node](const auto& blob) { return node.damaged.contains(blob); });
+       if (damaged || !holds_all(region, order.inputs)) {
+         for (const inter::BlobId& blob : order.inputs) find_damage(region, blob);
+         return deliver(region, ShardNotSummed{draft, order.shard});
+       }
+       std::string content = "sum " + std::to_string(order.shard);
+       for (const inter::BlobId& input : order.inputs) content += " " + to_hex(input.hash);
+       const inter::BlobId made = keep(region, content, order.inputs.front().size_bytes);
+       history_.summed(made, order.draft.round);
+       deliver(region, ShardSummed{draft, order.shard, made});
+     });
 }
 
 void Cluster::restore(const std::string& region, const OrderRestore& order) {

@@ -14,6 +14,12 @@ std::string serialize(const LogEntry& entry) {
 void History::made(const Contribution& contribution) {
   made_[contribution.payload] = {contribution.region, contribution.data_begin,
                                  contribution.data_cursor, contribution.round};
+  for (const inter::BlobId& shard : contribution.shards)
+    made_[shard] = {contribution.region, 0, 0, contribution.round};
+}
+
+void History::summed(const inter::BlobId& sum, Round round) {
+  made_[sum] = {"all regions", 0, 0, round};
 }
 
 std::string History::describe(const inter::BlobId& payload) const {
@@ -97,8 +103,8 @@ void History::take(const CommitRecord& record) {
     if (!listed_.insert(key_of(participant)).second)
       throw Violation("work of " + participant.region + " is listed twice");
     check_samples(participant);
-    listed_in_[participant.payload] = record.round;
   }
+  for (const inter::BlobId& blob : applied_blobs(record)) listed_in_[blob] = record.round;
   if (record.k_decision) check_k(*record.k_decision);
   records_.push_back(record);
 }
@@ -124,15 +130,16 @@ void History::check_record(const CommitRecord& record, const Evidence& evidence)
   std::set<std::string> contributors;
   for (const Participant& participant : record.participants) {
     contributors.insert(participant.region);
-    const std::size_t holders = evidence.holders.at(to_hex(participant.payload.hash));
-    if (holders < wanted) {
-      throw Violation("round " + std::to_string(record.round) + " lists a payload of " +
-                      participant.region + " (of round " + std::to_string(participant.round) +
-                      ", part " + std::to_string(participant.part) + ") that " +
-                      std::to_string(holders) + " regions hold");
-    }
     const bool expired = !records_.empty() && participant.round < records_.back().expired_before;
     if (expired) throw Violation("expired work of " + participant.region + " is listed");
+  }
+  for (const inter::BlobId& blob : applied_blobs(record)) {
+    const std::size_t holders = evidence.holders.at(to_hex(blob.hash));
+    if (holders >= wanted) continue;
+    const Samples& made = made_.at(blob);
+    throw Violation("round " + std::to_string(record.round) + " lists a payload of " + made.region +
+                    " (of round " + std::to_string(made.round) + ") that " +
+                    std::to_string(holders) + " regions hold");
   }
   const auto counts = [this](const Member& member) {
     if (member.witness) return false;

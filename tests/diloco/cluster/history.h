@@ -22,6 +22,7 @@ class History {
   // `contributions_min`: regions that a round needs; 0: most.
   explicit History(std::size_t contributions_min) : contributions_min_(contributions_min) {}
   void made(const Contribution& contribution);
+  void summed(const inter::BlobId& sum, Round round);
   // `region` has entry `index` on disk as committed. `copies`: disks that have it; `holders`: by
   // payload, regions that have it on disk.
   struct Evidence {

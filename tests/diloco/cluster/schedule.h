@@ -62,6 +62,8 @@ Schedule make_link_schedule(std::uint64_t seed);  // the same with real links, a
 // is cut off for so long that it needs a snapshot, and others that it lacks are pushed to it
 // meanwhile.
 Schedule make_spool_schedule(std::uint64_t seed);
+// One of the others, of a run whose rounds are sharded.
+Schedule make_sharded_schedule(std::uint64_t seed);
 
 // As apps/run/config/spool_need.h has it: the room that a configuration must give.
 std::uint64_t least_spool_bytes(const ClusterOptions& options);

@@ -171,4 +171,13 @@ Schedule make_spool_schedule(std::uint64_t seed) {
   return schedule;
 }
 
+Schedule make_sharded_schedule(std::uint64_t seed) {
+  static constexpr Schedule (*kKinds[])(std::uint64_t) = {
+      make_schedule,       make_changing_schedule, make_damaged_schedule,
+      make_lying_schedule, make_spoilt_schedule,   make_lost_schedule};
+  Schedule schedule = kKinds[seed % std::size(kKinds)](seed);
+  schedule.options.shards = 1 + seed / std::size(kKinds) % 7;
+  return schedule;
+}
+
 }  // namespace causeway::diloco::testing

@@ -54,6 +54,12 @@ TEST_P(LostSchedules, WhatNobodyHasIsTakenOutOfItsRoundAndTheRunGoesOn) {
 }
 INSTANTIATE_TEST_SUITE_P(Blocks, LostSchedules, ::testing::Range(0, 4));
 
+class ShardedSchedules : public ::testing::TestWithParam<int> {};
+TEST_P(ShardedSchedules, SumsOfShardsAreOneHistoryWhateverFails) {
+  expect_all_hold(make_sharded_schedule, GetParam());
+}
+INSTANTIATE_TEST_SUITE_P(Blocks, ShardedSchedules, ::testing::Range(0, 1));
+
 class LyingSchedules : public ::testing::TestWithParam<int> {};
 TEST_P(LyingSchedules, TheOthersGoOnWhateverOneMemberSays) {
   constexpr std::uint64_t kLies = 120;

@@ -1,0 +1,151 @@
+#include "diloco/coordinator/shard_summer.h"
+
+#include <fcntl.h>
+
+#include <algorithm>
+#include <exception>
+#include <memory>
+#include <thread>
+#include <utility>
+
+#include <fmt/format.h>
+#include <spdlog/spdlog.h>
+#include <asio/co_spawn.hpp>
+#include <asio/steady_timer.hpp>
+#include <asio/use_awaitable.hpp>
+
+#include "diloco/coordinator/coordinator.h"
+#include "diloco/coordinator/spool_copy.h"
+#include "diloco/files/sealed_bytes.h"
+#include "diloco/maths/layout.h"
+#include "inter/base/error.h"
+#include "inter/base/text.h"
+
+namespace causeway::diloco {
+namespace {
+
+constexpr std::chrono::seconds kRoomAgain{1};
+
+std::size_t thread_count() {
+  return std::clamp(std::thread::hardware_concurrency() / 2, 1U, 8U);
+}
+
+}  // namespace
+
+std::optional<std::uint32_t> first_lowest(const NamedTensors& tensors) {
+  std::vector<TensorSpec> specs;
+  for (const NamedTensor& one : tensors) specs.push_back({one.name, one.shape});
+  const Layout layout(std::move(specs));
+  const auto found = std::ranges::find(layout.segments(), SegmentClass::lowest, &Segment::kind);
+  if (found == layout.segments().end()) return std::nullopt;
+  return static_cast<std::uint32_t>(found - layout.segments().begin());
+}
+
+// What a thread does and finds.
+struct ShardSummer::Work {
+  std::vector<std::pair<inter::BlobId, std::filesystem::path>> inputs;
+  std::vector<float> weights;
+  std::optional<std::uint32_t> lowest_from;
+  const ShardTools* tools = nullptr;
+
+  std::vector<std::pair<inter::BlobId, std::string>> damaged;
+  ShardTools::Sum sum;
+  Copied copied;
+
+  // A disk can change what it keeps: what counts is hashed once more.
+  SealedBytes make() {
+    std::vector<MappedBytes> mapped;
+    std::vector<ShardTools::Term> terms;
+    for (std::size_t i = 0; i < inputs.size(); ++i) {
+      const auto& [blob, file] = inputs[i];
+      Descriptor descriptor(::open(file.c_str(), O_RDONLY | O_CLOEXEC));
+      auto damage = inter::damage_of(file, blob);
+      if (descriptor.get() < 0) damage = "is not there any more";
+      if (damage) {
+        damaged.emplace_back(blob, *damage);
+        continue;
+      }
+      mapped.emplace_back(descriptor.release(), blob.size_bytes);
+      terms.push_back({mapped.back().bytes(), weights[i]});
+    }
+    if (!damaged.empty()) return {};
+    sum = tools->sum(terms, lowest_from);
+    return SealedBytes(std::span<const std::byte>(sum.payload));
+  }
+};
+
+namespace {
+
+// A coroutine for co_spawn's sake, which brings back what it returns or throws.
+template <typename Work>
+asio::awaitable<SealedBytes> make_in_thread(std::shared_ptr<Work> work) {
+  co_return work->make();
+}
+
+}  // namespace
+
+ShardSummer::ShardSummer(CoordinatorContext context)
+    : context_(std::move(context)), tasks_(context_.executor), threads_(thread_count()) {}
+
+void ShardSummer::carry_out(const SumShard& action) {
+  if (!context_.ending.closing()) tasks_.spawn(sum(action));
+}
+
+asio::awaitable<void> ShardSummer::sum(SumShard action) {
+  const auto work = std::make_shared<Work>();
+  inter::Spool& spool = context_.directory.spool();
+  const asio::any_io_executor& given = context_.options.copying;
+  const asio::any_io_executor thread = given ? given : threads_.get_executor();
+  std::exception_ptr failure;
+  bool full = false;
+  try {
+    for (const inter::BlobId& blob : action.inputs)
+      if (spool.has(blob)) work->inputs.emplace_back(blob, spool.path(blob));
+    for (const Participant& one : action.draft.participants) work->weights.push_back(one.weight);
+    work->lowest_from = first_lowest(context_.protocol().tensors());
+    work->tools = &context_.options.shards;
+    if (work->inputs.size() == action.inputs.size()) {
+      const SealedBytes made =
+          co_await asio::co_spawn(thread, make_in_thread(work), asio::use_awaitable);
+      if (!made.empty()) work->copied = co_await copy_to_spool(made.share(), spool, thread);
+    }
+  } catch (const std::system_error& error) {
+    full = error.code() == inter::Errc::spool_full;
+    if (!full) failure = std::current_exception();
+  } catch (...) {
+    failure = std::current_exception();
+  }
+  if (full) {
+    context_.driver.handle(RoomNeeded{work->sum.payload.size()});
+    asio::steady_timer timer(context_.executor, kRoomAgain);
+    co_await timer.async_wait(asio::use_awaitable);
+  }
+  context_.ending.guard([&] {
+    if (failure) std::rethrow_exception(failure);
+    finish(action, *work);
+  });
+}
+
+void ShardSummer::finish(const SumShard& action, Work& work) {
+  const Digest draft = draft_digest(action.draft);
+  inter::Spool& spool = context_.directory.spool();
+  for (const inter::BlobId& blob : action.inputs)
+    if (!spool.has(blob)) context_.lose(blob);
+  for (const auto& [blob, damage] : work.damaged) {
+    if (!spool.has(blob)) continue;
+    spool.remove_damaged(blob, damage);
+    context_.lose(blob);
+  }
+  const bool made = work.copied.blob.size_bytes > 0;
+  if (!made) return context_.driver.handle(ShardNotSummed{draft, action.shard});
+  for (const std::size_t place : work.sum.left_out) {
+    spdlog::error(
+        "{}: shard {} of what {} contributed to round {} cannot be decoded; it counts as 0",
+        context_.options.region, action.shard, action.draft.participants.at(place).region,
+        action.draft.round);
+  }
+  if (work.copied.draft) spool.finish(*work.copied.draft, work.copied.blob);
+  context_.driver.handle(ShardSummed{draft, action.shard, work.copied.blob});
+}
+
+}  // namespace causeway::diloco

@@ -1,0 +1,157 @@
+#include "diloco/round/shard_vote.h"
+
+#include <algorithm>
+#include <utility>
+
+#include <fmt/format.h>
+
+namespace causeway::diloco {
+namespace {
+
+// For sums to get around, which may be large, without a region that has all of them anew.
+constexpr Time kServedIn = std::chrono::minutes{5};
+
+}  // namespace
+
+ShardVote::ShardVote(CommitRecord record, std::uint32_t shards, Summers summers, Time patience,
+                     Time now, std::set<std::string> ignored)
+    : draft_{.record = std::move(record)},
+      digest_(draft_digest(draft_.record)),
+      shards_(shards),
+      summers_(std::move(summers)),
+      ignored_(std::move(ignored)),
+      patience_(patience),
+      moved_at_(now) {
+  for (Shard& shard : shards_) shard.summers = std::min(kSummersPerShard, summers_.usual_count());
+}
+
+void ShardVote::hear(const std::string& region, const ShardSums& sums, Time now) {
+  if (sums.draft != digest_) return;
+  for (const auto& [shard, blob] : sums.sums) {
+    const bool asked = shard < shards_.size() && is_silent(shard, region);
+    if (!asked || blob.size_bytes == 0) continue;
+    shards_[shard].words[region] = blob;
+    moved_at_ = now;
+  }
+  const bool holds = settled() && sums.held == whole_of(draft_.record.sums).hash;
+  if (holds && holders_.insert(region).second) moved_at_ = now;
+}
+
+// One that was asked and has said nothing so far.
+bool ShardVote::is_silent(std::uint32_t shard, const std::string& region) const {
+  if (ignored_.contains(region)) return false;
+  for (std::size_t i = 0; i < shards_[shard].summers; ++i)
+    if (summers_.further(shard, i) == region) return !shards_[shard].words.contains(region);
+  return false;
+}
+
+std::size_t ShardVote::awaited(std::uint32_t shard, const std::set<std::string>& up) const {
+  return static_cast<std::size_t>(std::ranges::count_if(
+      up, [&](const std::string& region) { return is_silent(shard, region); }));
+}
+
+// The one that most say; a tie of all that can be asked goes to whoever comes first.
+std::optional<inter::BlobId> ShardVote::winner(std::uint32_t shard, const std::set<std::string>& up,
+                                               Time now) const {
+  const auto& words = shards_[shard].words;
+  std::map<inter::BlobId, std::size_t> votes;
+  for (const auto& [region, blob] : words) ++votes[blob];
+  if (votes.empty()) return std::nullopt;
+  const auto best =
+      std::ranges::max_element(votes, {}, [](const auto& vote) { return vote.second; });
+  if (best->second > 1 && 2 * best->second > words.size()) return best->first;
+  const bool impatient = now >= moved_at_ + patience_;
+  const bool others_asked = shards_[shard].summers > kSummersPerShard;
+  const bool alone = votes.size() == 1 && others_asked && impatient;
+  const bool all_said = was_given_to_all(shard) && (awaited(shard, up) == 0 || impatient);
+  return alone || all_said ? std::optional(best->first) : std::nullopt;
+}
+
+bool ShardVote::was_given_to_all(std::uint32_t shard) const {
+  return shards_[shard].summers == summers_.count();
+}
+
+bool ShardVote::look(const std::set<std::string>& up, Time now) {
+  const bool impatient = now >= moved_at_ + patience_;
+  bool changed = false;
+  for (std::uint32_t i = 0; i < shards_.size(); ++i) {
+    Shard& shard = shards_[i];
+    if (was_given_to_all(i) || winner(i, up, now)) continue;
+    if (awaited(i, up) > 0 && !impatient) continue;
+    draft_.duties.push_back({i, summers_.further(i, shard.summers++)});
+    changed = true;
+  }
+  if (!changed) return false;
+  // Whoever is asked in haste takes part in what made the others slow.
+  if (impatient) patience_ *= 2;
+  moved_at_ = now;
+  return true;
+}
+
+// Not every region is waited for: one that withholds what it made would hold up all of them.
+bool ShardVote::leads_nowhere(Time now) const {
+  if (settled()) return now >= moved_at_ + kServedIn;
+  if (now < moved_at_ + patience_) return false;
+  for (std::uint32_t i = 0; i < shards_.size(); ++i) {
+    const bool others_asked = was_given_to_all(i) || shards_[i].summers > kSummersPerShard;
+    if (shards_[i].words.empty() && others_asked) return true;
+  }
+  return false;
+}
+
+std::set<std::string> ShardVote::unconfirmed() const {
+  std::set<std::string> regions;
+  for (std::uint32_t i = 0; settled() && i < shards_.size(); ++i) {
+    std::vector<std::string> sayers;
+    for (const auto& [region, blob] : shards_[i].words)
+      if (blob == draft_.record.sums[i]) sayers.push_back(region);
+    if (sayers.size() == 1) regions.insert(sayers.front());
+  }
+  return regions;
+}
+
+std::optional<Time> ShardVote::deadline() const {
+  return moved_at_ + (settled() ? kServedIn : patience_);
+}
+
+bool ShardVote::settle(const std::set<std::string>& up, Time now) {
+  std::vector<inter::BlobId> sums;
+  for (std::uint32_t i = 0; i < shards_.size(); ++i) {
+    const auto sum = winner(i, up, now);
+    if (!sum) return false;
+    sums.push_back(*sum);
+  }
+  draft_.record.sums = std::move(sums);
+  return true;
+}
+
+bool ShardVote::obtainable(const std::set<std::string>& up) const {
+  const auto is_up = [&up](const std::string& region) { return up.contains(region); };
+  if (std::ranges::any_of(holders_, is_up)) return true;
+  for (std::uint32_t i = 0; i < shards_.size(); ++i) {
+    const bool made = std::ranges::any_of(shards_[i].words, [&](const auto& word) {
+      return word.second == draft_.record.sums[i] && is_up(word.first);
+    });
+    if (!made) return false;
+  }
+  return true;
+}
+
+std::string ShardVote::waiting_for() const {
+  if (settled())
+    return fmt::format("other regions to get the sums of round {} ({} have them)",
+                       draft_.record.round, holders_.size());
+  std::set<std::string> silent;
+  std::size_t shards = 0;
+  for (std::uint32_t i = 0; i < shards_.size(); ++i) {
+    shards += shards_[i].words.empty() ? 1 : 0;
+    for (std::size_t n = 0; n < shards_[i].summers; ++n) {
+      const std::string& region = summers_.further(i, n);
+      if (is_silent(i, region)) silent.insert(region);
+    }
+  }
+  return fmt::format("the sums of {} of {} shards of round {} ({} have not said theirs)", shards,
+                     shards_.size(), draft_.record.round, fmt::join(silent, ", "));
+}
+
+}  // namespace causeway::diloco

@@ -1,0 +1,183 @@
+// What sharded rounds add to what regions say to each other, on the wire and on disk.
+#include "diloco/log/record.h"
+
+#include <functional>
+#include <variant>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "diloco/log/messages.h"
+
+namespace causeway::diloco {
+namespace {
+
+using ::testing::HasSubstr;
+
+std::vector<inter::BlobId> some_blobs(std::size_t count) {
+  std::vector<inter::BlobId> blobs(count);
+  for (std::size_t i = 0; i < count; ++i) {
+    blobs[i].hash.fill(static_cast<std::uint8_t>(i + 1));
+    blobs[i].size_bytes = 1000 + i;
+  }
+  return blobs;
+}
+
+Contribution cut_in(std::size_t shards) {
+  Contribution made;
+  made.region = "a";
+  made.shards = some_blobs(shards);
+  made.payload = whole_of(made.shards);
+  made.whole = sha256({});
+  return made;
+}
+
+CommitRecord record_with_sums(std::size_t sums) {
+  CommitRecord record{.run_id = "run", .round = 7, .participants = {}};
+  record.participants = {participant_of(cut_in(3), 0.5F)};
+  record.revision = 2;
+  record.next_sharded = true;
+  record.sums = some_blobs(sums);
+  return record;
+}
+
+std::string complaint_of(const std::function<void()>& action) {
+  try {
+    action();
+  } catch (const std::system_error& error) {
+    return error.what();
+  }
+  return "accepted";
+}
+
+template <typename Body>
+Body through_the_wire(const Body& body) {
+  return std::get<Body>(parse_message(serialize(Message(body))));
+}
+
+TEST(ShardRecords, AContributionComesBackWithItsShards) {
+  for (const std::size_t shards : {0UL, 1UL, 3UL, kShardsMax}) {
+    Contribution made = cut_in(shards);
+    const Contribution read = parse_contribution(serialize(made));
+    EXPECT_EQ(read.shards, made.shards);
+    EXPECT_EQ(read.payload, made.payload);
+    EXPECT_EQ(read.whole, made.whole);
+    made.whole.reset();
+    EXPECT_FALSE(parse_contribution(serialize(made)).whole);
+  }
+}
+
+TEST(ShardRecords, ARecordComesBackWithItsSums) {
+  for (const std::size_t sums : {0UL, 1UL, 3UL, kShardsMax}) {
+    const CommitRecord record = record_with_sums(sums);
+    const CommitRecord read = parse_commit_record(serialize(record));
+    EXPECT_TRUE(read.next_sharded);
+    EXPECT_EQ(read.sums, record.sums);
+    EXPECT_EQ(read.participants[0].whole, record.participants[0].whole);
+    EXPECT_EQ(serialize(read), serialize(record));
+  }
+}
+
+// Records of full rounds stay the bytes that they were.
+TEST(ShardRecords, WhatIsNotShardedHasNoByteMore) {
+  CommitRecord record = record_with_sums(0);
+  const std::size_t sharded_next = serialize(record).size();
+  record.next_sharded = false;
+  EXPECT_EQ(serialize(record).size(), sharded_next - 3) << "a tag of two bytes, and one for true";
+  Contribution made = cut_in(0);
+  const std::size_t hashed = serialize(made).size();
+  made.whole.reset();
+  EXPECT_EQ(serialize(made).size(), hashed - 3 - 32);
+}
+
+TEST(ShardRecords, AParticipantIsNamedByTheHashOfWhatItsRegionMade) {
+  Contribution made = cut_in(3);
+  EXPECT_EQ(participant_of(made, 1).made_hash(), *made.whole);
+  made.whole.reset();
+  EXPECT_EQ(participant_of(made, 1).made_hash(), made.payload.hash);
+}
+
+TEST(ShardRecords, WhatIsStoredAndWhatIsAppliedAreTheParts) {
+  Contribution made = cut_in(3);
+  EXPECT_EQ(blobs_of(made), made.shards);
+  made.sits_out = true;
+  EXPECT_TRUE(blobs_of(made).empty());
+  EXPECT_EQ(applied_blobs(record_with_sums(2)), some_blobs(2));
+  EXPECT_EQ(applied_blobs(record_with_sums(0)), std::vector{cut_in(3).payload});
+}
+
+TEST(ShardRecords, AWholeHasTheBytesOfItsShardsAndKnowsTheirOrder) {
+  std::vector<inter::BlobId> shards = some_blobs(3);
+  const inter::BlobId whole = whole_of(shards);
+  EXPECT_EQ(whole.size_bytes, 3003U);
+  std::swap(shards[0], shards[2]);
+  EXPECT_NE(whole_of(shards).hash, whole.hash);
+}
+
+TEST(ShardRecords, ShardsThatThePayloadDoesNotNameAreRefused) {
+  const auto refused = [](const Contribution& made) {
+    return complaint_of([&] { parse_contribution(serialize(made)); });
+  };
+  Contribution swapped = cut_in(3), fewer = cut_in(3), longer = cut_in(3);
+  std::swap(swapped.shards[0], swapped.shards[1]);
+  fewer.shards.pop_back();
+  ++longer.payload.size_bytes;
+  for (const Contribution& made : {swapped, fewer, longer})
+    EXPECT_THAT(refused(made), HasSubstr("not those that its payload names"));
+  EXPECT_EQ(refused(cut_in(3)), "accepted");
+}
+
+TEST(ShardRecords, MoreThan64ShardsAreRefused) {
+  const std::string said = "more than 64 shards";
+  EXPECT_THAT(complaint_of([] { parse_contribution(serialize(cut_in(65))); }), HasSubstr(said));
+  EXPECT_THAT(complaint_of([] { parse_commit_record(serialize(record_with_sums(65))); }),
+              HasSubstr(said));
+  EXPECT_THAT(complaint_of([] { through_the_wire(Draft{record_with_sums(65)}); }), HasSubstr(said));
+  EXPECT_THAT(complaint_of([] { through_the_wire(Holding{cut_in(65)}); }), HasSubstr(said));
+}
+
+// ---- Between leader and summers ----
+
+TEST(ShardMessages, ADraftComesBack) {
+  const Draft draft{.record = record_with_sums(3), .duties = {{0, "c"}, {2, "d"}}};
+  const Draft read = through_the_wire(draft);
+  EXPECT_EQ(serialize(read.record), serialize(draft.record));
+  EXPECT_EQ(read.duties, draft.duties);
+}
+
+TEST(ShardMessages, SumsComeBack) {
+  const std::vector<inter::BlobId> blobs = some_blobs(2);
+  ShardSums sums{.round = 7,
+                 .draft = draft_digest(record_with_sums(0)),
+                 .sums = {{0, blobs[0]}, {63, blobs[1]}}};
+  EXPECT_FALSE(through_the_wire(sums).held);
+  sums.held = whole_of(blobs).hash;
+  const ShardSums read = through_the_wire(sums);
+  EXPECT_EQ(read.round, sums.round);
+  EXPECT_EQ(read.draft, sums.draft);
+  EXPECT_EQ(read.sums, sums.sums);
+  EXPECT_EQ(read.held, sums.held);
+}
+
+// The digest of what the sums follow from.
+TEST(ShardMessages, ADraftIsKnownByWhatItListsAndNotByItsSums) {
+  const CommitRecord record = record_with_sums(0);
+  const Digest digest = draft_digest(record);
+  EXPECT_EQ(draft_digest(record_with_sums(3)), digest);
+  const std::vector<std::function<void(CommitRecord&)>> changes{
+      [](CommitRecord& other) { other.round = 8; },
+      [](CommitRecord& other) { other.run_id = "another"; },
+      [](CommitRecord& other) { other.revision = 3; },
+      [](CommitRecord& other) { other.state.fill(1); },
+      [](CommitRecord& other) { other.participants[0].weight = 0.25F; },
+      [](CommitRecord& other) { other.participants[0].payload = some_blobs(1)[0]; },
+      [](CommitRecord& other) { other.participants.clear(); }};
+  for (std::size_t i = 0; i < changes.size(); ++i) {
+    CommitRecord other = record;
+    changes[i](other);
+    EXPECT_NE(draft_digest(other), digest) << i;
+  }
+}
+
+}  // namespace
+}  // namespace causeway::diloco
