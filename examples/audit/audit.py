@@ -291,13 +291,20 @@ def outer_step(config, record, round, d, a, m):
     return a - eta * (p + (mu if turn % delay == delay - 1 else F(0)) * m), m
 
 
+def terms_of(record):
+    """(weight, BlobId, decides) of each payload that is added up, in order; one that decides counts in `lowest:` tensors."""
+    if 18 in record:  # a sharded round: its regions have added up the contributions already
+        return [(F(1), fields(blob), True) for blob in record[18]]
+    participants = [fields(participant) for participant in record.get(3, [])]
+    whole = [place for place, one in enumerate(participants) if get(one, 6) == get(record, 2) and not get(one, 7)]
+    weights = [np.array([get(one, 2)], np.uint32).view(F)[0] for one in participants]
+    return [(weights[place], fields(get(one, 5)), whole[:1] == [place]) for place, one in enumerate(participants)]
+
+
 def apply(config, segments, record, payloads, anchor, momentum):
     sums, held = {}, {}
     weights = []
-    participants = [fields(participant) for participant in record.get(3, [])]
-    whole = [place for place, one in enumerate(participants) if get(one, 6) == get(record, 2) and not get(one, 7)]
-    for place, (participant, payload) in enumerate(zip(participants, payloads)):
-        weight = np.array([get(participant, 2)], np.uint32).view(F)[0]
+    for (weight, _, decides), payload in zip(terms_of(record), payloads):
         weights.append(weight)
         for segment, elements, spec, encoding in read_payload(payload):
             positions, values = decode(encoding, spec, elements)
@@ -305,19 +312,20 @@ def apply(config, segments, record, payloads, anchor, momentum):
             if segments[segment][2] != "lowest":
                 total[positions] += weight * values
                 held.setdefault(segment, np.zeros(segments[segment][1], F))[positions] += weight
-            elif whole[:1] == [place]:
+            elif decides:
                 total[positions] += values
-    if not sums:  # nobody was listed
+    if not all(map(read_payload, payloads)) or not payloads:  # nobody was listed, or nobody's payload of a shard could be decoded
         if config["sync"]["fragments"] > 1:
-            sys.exit("a round without payloads does not say which fragment is its own; this example cannot go on")
-        sums = {segment: np.zeros(elements, F) for segment, (_, elements, _) in enumerate(segments)}
+            sys.exit("a round that lacks payloads does not say which fragment is its own; this example cannot go on")
+        for segment, (_, elements, _) in enumerate(segments):
+            sums.setdefault(segment, np.zeros(elements, F))
     for segment, total in sums.items():
         offset, elements, kind = segments[segment]
         part = slice(offset, offset + elements)
         if kind in ("average", "lowest"):
             anchor[part] -= total
             continue
-        if config["outer"].get("mean") == "senders" and segment in held and max(weights) > 0:
+        if config["outer"].get("mean") == "senders" and 18 not in record and segment in held and max(weights) > 0:
             all_weights = F(0)
             for weight in weights:
                 all_weights += weight
@@ -358,8 +366,7 @@ def main(directory, certificates=None):
         if known not in (None, computed):
             return 1
         if version < len(records):
-            blobs = [fields(get(fields(participant), 5)) for participant in records[version].get(3, [])]
-            payloads = [read_payload_file(directory, blob) for blob in blobs]
+            payloads = [read_payload_file(directory, blob) for _, blob, _ in terms_of(records[version])]
             apply(config, segments, records[version], payloads, anchor, momentum)
     return 0
 

@@ -1,9 +1,14 @@
 """A run that keeps everything is computed again: by the program, and by the example that was written from the documents alone."""
+import hashlib
+import json
 import os
 import pathlib
 import re
 import signal
+import struct
+import subprocess
 import sys
+import tempfile
 import unittest
 
 from harness import DENSE, REGIONS, SPARSE, EndToEnd, wait_until
@@ -14,7 +19,29 @@ try:
 except ImportError:
     numpy = None
 
+SOURCE = pathlib.Path(os.environ["CAUSEWAY_SOURCE"])
+CHUNK = 4096
 ROUND = re.compile(r"^(\d+) ([0-9a-f]{64}) as in the ledger$", re.MULTILINE)
+
+
+def message(*fields):
+    """Of Protocol Buffers: (number, value) of integers, bytes, and fp32 as fixed32."""
+    def varint(value):
+        low = b""
+        while value >= 128:
+            low += bytes([value & 127 | 128])
+            value >>= 7
+        return low + bytes([value])
+
+    written = b""
+    for number, value in fields:
+        if isinstance(value, int):
+            written += varint(8 * number) + varint(value)
+        elif isinstance(value, bytes):
+            written += varint(8 * number + 2) + varint(len(value)) + value
+        else:
+            written += varint(8 * number + 5) + value.tobytes()
+    return written
 
 
 class Audit(EndToEnd):
@@ -24,7 +51,7 @@ class Audit(EndToEnd):
         return self.out / "regions" / REGIONS[1]
 
     def example(self, region):
-        program = pathlib.Path(os.environ["CAUSEWAY_SOURCE"]) / "examples" / "audit" / "audit.py"
+        program = SOURCE / "examples" / "audit" / "audit.py"
         return self.finish(self.start_program(sys.executable, program, region, self.out / "certificates"))
 
     def assert_example_agrees(self, *more, versions=6, **settings):
@@ -37,6 +64,10 @@ class Audit(EndToEnd):
     @unittest.skipIf(numpy is None, "needs numpy")
     def test_the_example_computes_the_states_of_a_dense_run(self):
         self.assert_example_agrees(**DENSE)
+
+    @unittest.skipIf(numpy is None, "needs numpy")
+    def test_the_example_computes_the_states_of_a_sharded_run(self):
+        self.assert_example_agrees(exchange="sharded", **DENSE)
 
     @unittest.skipIf(numpy is None, "needs numpy")
     def test_the_example_computes_the_states_of_a_sparse_run(self):
@@ -103,6 +134,77 @@ class Audit(EndToEnd):
         self.assertIn("round 1: ap-northeast 0.333333, eu-west 0.333333, us-east 0.333333", told)
         self.assertIn("steps, waits for the last regions up to", self.run_causeway("ledger", region, "--round", "1"))
         self.assertIn("the ledger has rounds 0 to 1", self.run_causeway("ledger", region, "--round", "2", code=2))
+
+
+@unittest.skipIf(numpy is None, "needs numpy")
+class ShardedRound(unittest.TestCase):
+    """A run made by hand: one sharded round, whose record lists a region and two sums."""
+
+    def setUp(self):
+        sys.path.insert(0, str(SOURCE / "examples" / "audit"))
+        import audit
+        self.audit = audit
+        self.directory = pathlib.Path(self.enterContext(tempfile.TemporaryDirectory()))
+        for name in ("ledger", "archive"):
+            (self.directory / name).mkdir()
+        (self.directory / "archive" / "config.toml").write_text('[outer]\noptimizer = "sgd"\nlr = 0.5\nmomentum = 0.9\n'
+                                                                "[sync]\nfragments = 1\n")
+
+    def keep(self, *segments):
+        """A payload of (number, value of all its elements) as dense:fp32; its BlobId."""
+        spec = b"dense:fp32"
+        encodings = [numpy.full(CHUNK, value, "<f4").tobytes() for _, value in segments]
+        data = struct.pack("<4sHBBIB", b"CWPL", 1, 1, 0, len(segments), len(spec)) + spec
+        for (number, _), encoding in zip(segments, encodings):
+            data += struct.pack("<IIB3xI", number, CHUNK, 0, len(encoding))
+        data += b"".join(encodings)
+        hash = self.audit.root(data)
+        (self.directory / "archive" / f"{hash.hex()}-{len(data)}").write_bytes(data)
+        return message((1, hash), (2, len(data)))
+
+    def state(self, *values):
+        """Of a matrix, a vector and a `lowest:` tensor, each of one value."""
+        return numpy.repeat(numpy.array(values, "<f4"), CHUNK)
+
+    def begin_with(self, anchor):
+        tensors = "embedding 64 64\nnorm 4096\nlowest:count 4096\n"
+        metadata = {"version": "0", "tensors": tensors, "layout": hashlib.sha256(tensors.encode()).hexdigest()}
+        header, data = {"__metadata__": metadata}, b""
+        for name, values in (("anchor", anchor), ("momentum", numpy.zeros_like(anchor))):
+            content = values.tobytes()
+            metadata[f"causeway.sha256.{name}"] = hashlib.sha256(content).hexdigest()
+            header[name] = {"dtype": "F32", "shape": [len(values)], "data_offsets": [len(data), len(data) + len(content)]}
+            data += content
+        text = json.dumps(header).encode()
+        (self.directory / "archive" / "state-0.safetensors").write_bytes(struct.pack("<Q", len(text)) + text + data)
+
+    def write_ledger(self, *records):
+        run_id = "0" * 32
+        (self.directory / "ledger" / "run").write_text(f"{run_id}\nformat 1\n")
+        head, written = hashlib.sha256(run_id.encode()).digest(), b""
+        for record in records:
+            entry = message((1, 1), (2, record))
+            head = hashlib.sha256(head + entry).digest()
+            line = message((1, entry), (2, head))
+            written += struct.pack("<I", len(line)) + line
+        (self.directory / "ledger" / "records").write_bytes(written)
+
+    def told_of(self, after):
+        """What the example says of the run whose second record names the state `after`."""
+        before = self.state(1, 2, 3)
+        self.begin_with(before)
+        digest = lambda anchor: self.audit.digest(anchor, numpy.zeros_like(anchor))
+        nothing = message((1, bytes(32)), (2, 1))  # what the region sent is kept by nobody
+        listed = message((1, b"east"), (2, numpy.float32(0.25)), (5, nothing), (10, bytes(32)))
+        sums = [(18, self.keep((0, 0.5))), (18, self.keep((1, 4), (2, 7)))]
+        self.write_ledger(message((3, listed), (4, digest(before)), *sums), message((2, 1), (4, digest(after))))
+        program = SOURCE / "examples" / "audit" / "audit.py"
+        return subprocess.run([sys.executable, program, self.directory], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True).stdout
+
+    def test_the_example_applies_the_sums_alone_each_with_weight_1(self):
+        told = self.told_of(self.state(1 - 0.5 * 0.5, 2 - 0.5 * 4, 3 - 7))
+        self.assertEqual([len(told.splitlines()), told.count(" as in the ledger\n")], [3, 2], told)
+        self.assertIn("NOT the one in the ledger", self.told_of(self.state(1 - 0.25 * 0.5 * 0.5, 2 - 0.5 * 4, 3 - 7)))
 
 
 class Away(RunByHand):

@@ -51,6 +51,9 @@ class Follow(FollowedRun):
     def test_a_follower_ends_with_the_weights_of_a_dense_run(self):
         self.assert_follows_to_the_end(**DENSE)
 
+    def test_a_follower_ends_with_the_weights_of_a_sharded_run(self):
+        self.assert_follows_to_the_end(exchange="sharded", **DENSE)
+
     def test_a_follower_that_is_killed_again_and_again_goes_on(self):
         config = self.begin()
         version = 0

@@ -50,6 +50,7 @@ lr = {outer_lr}
 [codec]
 matrix = "{codec}"
 [sync]
+exchange = "{exchange}"
 grace_min_s = 2
 [wan]
 profile = "{wan}"
@@ -171,7 +172,7 @@ class EndToEnd(unittest.TestCase):
                 "[defaults]\nrtt_ms = 8\nrate_mbit_s = 200\n")
 
     def config(self, workers=(1, 1, 1), addresses=None, name="config.toml", **settings):
-        values = dict(family="gpt2", steps=40, k=5, text=self.directory / "text",
+        values = dict(family="gpt2", steps=40, k=5, exchange="full", text=self.directory / "text",
                       wan=self.directory / "wan.toml", certificates=self.directory / "certificates",
                       **SPARSE)
         values.update(settings)

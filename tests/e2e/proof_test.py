@@ -37,6 +37,10 @@ class Proof(EndToEnd):
         self.proven_run("inner.optimizer=muon", "model.dropout=0.1", "train.micro_batches=2", "ledger.prove_steps=5", **SPARSE)
         self.assert_all_same(self.check("--sample", "1"), 18)
 
+    def test_sharded_rounds_leave_no_doubt_either(self):
+        self.proven_run(exchange="sharded")
+        self.assert_all_same(self.check("--sample", "1"), 18)
+
     def test_who_is_drawn_follows_from_the_auditors_seed_and_each_region_is(self):
         self.proven_run(steps=60)
         told = self.check("--sample", "0.3")

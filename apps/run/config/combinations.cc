@@ -252,12 +252,24 @@ class CombinationChecks {
     require(config_.sync.rules.contributions_min <= config_.regions.size(),
             "sync.contributions_min",
             "must be at most the number of regions, " + std::to_string(config_.regions.size()));
+    exchange();
     require(config_.sync.rules.grace_min <= config_.sync.rules.grace_max, "sync.grace_min_s",
             "must be at most sync.grace_max_s");
     for (const RegionConfig& region : config_.regions) {
       require(region.name != config_.witness.name, "witness.name",
               "must not be the name of a region");
     }
+  }
+
+  void exchange() const {
+    if (config_.sync.rules.exchange != diloco::ExchangeKind::sharded) return;
+    require(config_.overlap.variant != diloco::OverlapOptions::Variant::eager, "sync.exchange",
+            "must not be sharded with sync.variant = \"eager\", which needs the payload of every "
+            "region; set it to full");
+    require(!has_sparse_codec(config_) || config_.outer.mean == diloco::OuterOptions::Mean::all,
+            "sync.exchange",
+            "must not be sharded with a sparse codec and outer.mean = \"senders\": a sum does not "
+            "say who sent which coordinate; set it to full, or outer.mean = \"all\"");
   }
 
   // A spool that is full keeps the region from contributing, and may never have room again.

@@ -9,6 +9,7 @@
 #include "apps/run/config/config_schema.h"
 #include "apps/run/config/parsed_config.h"
 #include "apps/run/config/suitable_outer.h"
+#include "compression/codecs/make_codec.h"
 #include "inter/base/text.h"
 #include "intra/base/error.h"
 
@@ -233,6 +234,21 @@ std::uint32_t overlap_steps(const Config& config, const std::string& region) {
 
 }  // namespace
 
+bool has_sparse_codec(const Config& config) {
+  std::vector<std::string> specs{config.codec.matrix, config.codec.vector};
+  for (const intra::TensorCodec& tensor : config.codec.tensors) specs.push_back(tensor.spec);
+  return std::ranges::any_of(
+      specs, [](const std::string& spec) { return compression::make_codec(spec)->is_sparse(); });
+}
+
+// The eager variant needs the payload of every region, and sums of sparse payloads are dense.
+diloco::ExchangeKind exchange_with(diloco::ExchangeKind set,
+                                   diloco::OverlapOptions::Variant variant, bool sparse) {
+  const bool unwise = set == diloco::ExchangeKind::automatic && sparse;
+  const bool impossible = variant == diloco::OverlapOptions::Variant::eager;
+  return unwise || impossible ? diloco::ExchangeKind::full : set;
+}
+
 diloco::ProtocolOptions protocol_options(const Config& config, const std::string& region) {
   diloco::ProtocolOptions options{config.sync.rules};
   options.pace = pace(config);
@@ -241,6 +257,8 @@ diloco::ProtocolOptions protocol_options(const Config& config, const std::string
   options.outer_momentum = config.outer.momentum;
   options.spool_bytes = config.sync.spool_bytes_max;
   options.own_data = config.data.per_region;
+  options.exchange =
+      exchange_with(options.exchange, config.overlap.variant, has_sparse_codec(config));
   return options;
 }
 

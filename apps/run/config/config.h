@@ -118,6 +118,12 @@ diloco::Pace pace(const Config& config);
 // How K is chosen while the run goes on.
 diloco::KPolicyOptions k_policy(const Config& config);
 
+// Whether any tensor's codec drops coordinates. The codecs can be understood.
+bool has_sparse_codec(const Config& config);
+// What sync.exchange comes to with this variant and such a codec.
+diloco::ExchangeKind exchange_with(diloco::ExchangeKind set,
+                                   diloco::OverlapOptions::Variant variant, bool sparse);
+
 // Of its regions, as in the file.
 std::vector<std::string> names_of(const Config& config);
 // Throws ConfigError if there is none of that name (--region).

@@ -91,6 +91,16 @@ void add_sync_keys(std::vector<Key<Config>>& keys) {
       0, 16,
       "Rounds that a contribution may come late and still be listed, with weight x (1 + "
       "rounds)^-0.5. 0: what misses its round goes back into the residual.")));
+  keys.push_back(of_run(C::choice<diloco::ExchangeKind>(
+      "sync.exchange", [](auto& c) -> auto& { return c.sync.rules.exchange; },
+      {{"full", diloco::ExchangeKind::full},
+       {"sharded", diloco::ExchangeKind::sharded},
+       {"auto", diloco::ExchangeKind::automatic}},
+      "What goes to whom in a round (docs/rounds.md, \"Sharded rounds\"). full: every payload to "
+      "every region. sharded: shards of payloads to those who sum them, and the sums to every "
+      "region, so that the bytes per region do not grow with the number of regions; no "
+      "contribution is listed late. auto: sharded from five listed regions on, if the codecs are "
+      "dense and sync.variant is not eager; the first round is full.")));
   keys.push_back(of_run(C::boolean(
       "sync.speed_adaptive_k", [](auto& c) -> auto& { return c.sync.rules.speed_adaptive_k; },
       "Slower regions take fewer inner steps, so that all arrive together (DyLU).")));

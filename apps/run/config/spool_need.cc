@@ -23,6 +23,14 @@ std::uint64_t rounds_kept(const Config& config) {
   return std::min(behind + 3, rounds_of_run);
 }
 
+// In a sharded round: the own one, two for the shards to sum, and the sums, which are of eight bits
+// though the payloads may be of four.
+std::uint64_t payloads_of_round(const Config& config) {
+  const std::uint64_t regions = config.regions.size();
+  const bool full = config.sync.rules.exchange == diloco::ExchangeKind::full;
+  return full ? regions : std::max<std::uint64_t>(regions, 5);
+}
+
 }  // namespace
 
 SpoolNeed spool_need(const Config& config) {
@@ -32,7 +40,8 @@ SpoolNeed spool_need(const Config& config) {
                                       .payload_bytes_max(layout, config.overlap.fragments),
                  .snapshot_bytes = 2 * sizeof(float) * layout.size() +
                                    2 * intra::describe_tensors(layout).size() + kHeaderBytes};
-  need.bytes = need.rounds * config.regions.size() * need.payload_bytes + 2 * need.snapshot_bytes;
+  need.bytes =
+      need.rounds * payloads_of_round(config) * need.payload_bytes + 2 * need.snapshot_bytes;
   return need;
 }
 

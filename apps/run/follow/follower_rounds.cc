@@ -124,13 +124,13 @@ asio::awaitable<std::size_t> Follower::count_that_say(Link& link, diloco::Snapsh
 asio::awaitable<bool> Follower::take_round(Link& link, const diloco::CommitRecord& record) {
   std::vector<diloco::MappedBytes> payloads;
   std::vector<std::span<const std::byte>> bytes;
-  for (const diloco::Participant& participant : record.participants) {
-    const bool here = co_await regions_.fetch(link, participant.payload, spool_);
+  for (const inter::BlobId& blob : diloco::applied_blobs(record)) {
+    const bool here = co_await regions_.fetch(link, blob, spool_);
     if (!here) {
       if (snapshot_ && snapshot_->version > state_->version()) state_.reset();
       co_return false;
     }
-    payloads.push_back(mapped(spool_.path(participant.payload), participant.payload.size_bytes));
+    payloads.push_back(mapped(spool_.path(blob), blob.size_bytes));
     bytes.push_back(payloads.back().bytes());
   }
   state_->apply(record, bytes);
@@ -174,7 +174,7 @@ void Follower::remove_old_payloads(const std::optional<diloco::Snapshot>& offere
   if (offered) listed.insert(offered->blob);
   for (diloco::Round round = state_->version(); round < run_.rounds(); ++round) {
     if (const diloco::CommitRecord* const record = run_.record(round))
-      for (const diloco::Participant& one : record->participants) listed.insert(one.payload);
+      for (const inter::BlobId& blob : diloco::applied_blobs(*record)) listed.insert(blob);
   }
   for (const inter::BlobId& blob : spool_.complete())
     if (!listed.contains(blob)) spool_.remove(blob);

@@ -13,6 +13,7 @@
 #include "apps/run/replay/replay.h"
 #include "apps/run/replay/replay_source.h"
 #include "apps/run/replay/without_region.h"
+#include "apps/run/verify/applied_payloads.h"
 #include "diloco/files/error.h"
 #include "intra/data/data.h"
 #include "intra/model/model.h"
@@ -110,6 +111,8 @@ class Crediting {
     if (table_.last >= rounds)
       throw ConfigError(fmt::format("--rounds {}-{}: the ledger has rounds 0 to {}", table_.first,
                                     table_.last, rounds - 1));
+    for (diloco::Round round = table_.first; round <= table_.last; ++round)
+      require_contributions(source_.record(round), "--credit");
   }
 
   void check_model() const {

@@ -36,9 +36,10 @@ struct CreditOptions {
 };
 
 // Holds 8 bytes a parameter for each region, and 44 more.
-// Throws ConfigError for options that do not fit the run, for a model that is not one of ours and
-// for a run of one region; diloco::Errc::lineage if something that is needed was not kept, or is
-// not what the run agreed on; and as intra::Dataset does if the validation data is not here.
+// Throws ConfigError for options that do not fit the run, for a window with a sharded round, for a
+// model that is not one of ours and for a run of one region; diloco::Errc::lineage if something
+// that is needed was not kept, or is not what the run agreed on; and as intra::Dataset does if the
+// validation data is not here.
 CreditTable credit(const CreditOptions& options);
 
 }  // namespace causeway::run

@@ -19,6 +19,7 @@
 #include "apps/run/replay/replay.h"
 #include "apps/run/replay/replay_source.h"
 #include "apps/run/replay/retraining.h"
+#include "apps/run/verify/applied_payloads.h"
 #include "intra/base/error.h"
 #include "intra/worker/round_proof.h"
 
@@ -108,7 +109,7 @@ class ProofChecker {
       const auto proof = intra::read_proof(intra::proof_leaves_file(directory->second, key.round),
                                            leaves_due(order));
       if (const auto finding = check_claims(proof, order, *listed.participant)) return *finding;
-      return train_again(proof, order, *listed.participant);
+      return train_again(proof, order, listed);
     } catch (const std::system_error& error) {
       const bool of_proof = error.code() == intra::Errc::bad_checkpoint;
       return unchecked(
@@ -159,8 +160,8 @@ class ProofChecker {
     return std::nullopt;
   }
 
-  Finding train_again(const intra::RoundProof& proof, diloco::Train order,
-                      const diloco::Participant& made) {
+  Finding train_again(const intra::RoundProof& proof, diloco::Train order, const Listed& listed) {
+    const diloco::Participant& made = *listed.participant;
     order.data_cursor = made.data_begin;
     const auto result =
         retraining_of(made.region).train(proof, order, source_.record(made.round).state);
@@ -180,7 +181,8 @@ class ProofChecker {
                       proof.leaves.size() - 1, proof.leaves[leaves].steps, wrong);
       return elsewhere.empty() ? differs(text) : unchecked(elsewhere + text);
     }
-    if (result.payload != made.payload.hash)
+    if (result.payload.empty() ||
+        listed_hash(result.payload, source_.record(listed.record)) != made.payload.hash)
       return differs("its steps are right, but its payload is not what they lead to" +
                      origin_of(made));
     return {

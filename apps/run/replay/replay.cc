@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <cassert>
 #include <charconv>
 #include <cstdint>
 #include <future>
@@ -225,16 +226,33 @@ intra::OuterRound applying_round(const Config& config, const diloco::Layout& lay
           layout};
 }
 
-void apply_payloads(const intra::OuterRound& round, const diloco::CommitRecord& listed,
-                    std::span<const diloco::MappedBytes> payloads, diloco::CommitRecord record,
-                    intra::OuterState& state) {
+namespace {
+
+// What `record` applies of the payloads of `listed`.
+std::vector<std::span<const std::byte>> bytes_of(const diloco::CommitRecord& record,
+                                                 const diloco::CommitRecord& listed,
+                                                 std::span<const diloco::MappedBytes> payloads) {
   std::vector<std::span<const std::byte>> bytes;
+  if (!listed.sums.empty()) {
+    assert(record.participants.size() == listed.participants.size());
+    for (const diloco::MappedBytes& sum : payloads) bytes.push_back(sum.bytes());
+    return bytes;
+  }
   for (const diloco::Participant& one : record.participants) {
     const auto place = std::ranges::find(listed.participants, key_of(one),
                                          [](const auto& other) { return key_of(other); });
     bytes.push_back(
         payloads[static_cast<std::size_t>(place - listed.participants.begin())].bytes());
   }
+  return bytes;
+}
+
+}  // namespace
+
+void apply_payloads(const intra::OuterRound& round, const diloco::CommitRecord& listed,
+                    std::span<const diloco::MappedBytes> payloads, diloco::CommitRecord record,
+                    intra::OuterState& state) {
+  const auto bytes = bytes_of(record, listed, payloads);
   record.state = state.digest;
   try {
     round.apply(*intra::make_solo_collective(), record, bytes, state);

@@ -47,8 +47,8 @@ Replay replay(const ReplayOptions& options);
 intra::OuterRound applying_round(const Config& config, const diloco::Layout& layout);
 
 // Applies `record`, whatever state it was made for. It lists some or all of the contributions that
-// `listed` does, the ledger's record of that round, to which `payloads` belong. Throws
-// diloco::Errc::lineage if a payload is none.
+// `listed` does, the ledger's record of that round, to which `payloads` belong; all of them if
+// that has sums. Throws diloco::Errc::lineage if a payload is none.
 void apply_payloads(const intra::OuterRound& round, const diloco::CommitRecord& listed,
                     std::span<const diloco::MappedBytes> payloads, diloco::CommitRecord record,
                     intra::OuterState& state);

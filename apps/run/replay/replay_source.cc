@@ -4,6 +4,7 @@
 
 #include <fmt/format.h>
 
+#include "apps/run/verify/applied_payloads.h"
 #include "diloco/files/archive.h"
 #include "diloco/files/error.h"
 #include "diloco/ledger/ledger.h"
@@ -191,14 +192,14 @@ void ReplaySource::begin(diloco::Round version, const diloco::Layout& layout,
 
 std::vector<diloco::MappedBytes> ReplaySource::payloads(diloco::Round round) const {
   std::vector<diloco::MappedBytes> payloads;
-  for (const diloco::Participant& participant : record(round).participants) {
-    auto bytes = kept_.open(participant.payload);
+  for (const auto& [blob, name] : applied_payloads(record(round))) {
+    auto bytes = kept_.open(blob);
     if (!bytes) {
       refuse_replay(fmt::format(
-          "the payload of {} in round {} ({}) is in none of these regions' spool/ or archive/: "
-          "give the directories of other regions as well. A region with ledger.keep = \"all\" that "
-          "was away fetches what it lacks while it takes part, if another one has it",
-          participant.region, round, diloco::to_hex(participant.payload.hash)));
+          "{} ({}) is in none of these regions' spool/ or archive/: give the directories of other "
+          "regions as well. A region with ledger.keep = \"all\" that was away fetches what it "
+          "lacks while it takes part, if another one has it",
+          name, diloco::to_hex(blob.hash)));
     }
     payloads.push_back(std::move(*bytes));
   }

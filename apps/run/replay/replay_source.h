@@ -56,7 +56,8 @@ class ReplaySource {
   // That of the highest version up to `version` that is the agreed one. Throws if there is none.
   void begin(diloco::Round version, const diloco::Layout& layout, intra::OuterState& state) const;
 
-  // Those of record(round), in its order, each checked against its hash. Any thread may ask.
+  // What record(round) needs to be applied (applied_payloads.h), in that order, each checked
+  // against its hash. Any thread may ask.
   std::vector<diloco::MappedBytes> payloads(diloco::Round round) const;
 
  private:

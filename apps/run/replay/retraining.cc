@@ -80,7 +80,7 @@ bool Retraining::take(const intra::InnerStep& step) {
   }
 }
 
-diloco::Digest Retraining::payload_of(std::uint32_t steps) {
+std::span<const std::byte> Retraining::payload_of(std::uint32_t steps) {
   const intra::OuterRound round({.region = options_.region,
                                  .region_index = static_cast<std::uint32_t>(options_.region_index),
                                  .seed = options_.train.seed},
@@ -89,8 +89,7 @@ diloco::Digest Retraining::payload_of(std::uint32_t steps) {
   state_.work.steps = steps;
   round.encode(*alone_, {samples, samples * static_cast<std::uint64_t>(options_.model.context)},
                state_);
-  const intra::InFlight* const made = state_.own(0);
-  return made->payload.empty() ? diloco::Digest{} : made->payload.hash();
+  return state_.own(0)->payload.bytes();
 }
 
 }  // namespace causeway::run

@@ -1,9 +1,11 @@
 // Takes the inner steps of a round again that a region proved, with the trainer that it used.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <filesystem>
 #include <memory>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -30,7 +32,8 @@ class Retraining {
 
   struct Result {
     std::vector<intra::ProofLeaf> leaves;  // as far as it got; the first is of what was read
-    diloco::Digest payload{};              // of the contribution that these steps lead to
+    // Of the contribution that these steps lead to, until this trains again; empty: none.
+    std::span<const std::byte> payload{};
   };
   // From the state that the region kept: the steps of `order`, from its data cursor on. `base` is
   // the agreed state of the round. If the first leaf is not the proof's, no step is taken; if one
@@ -41,7 +44,7 @@ class Retraining {
 
  private:
   bool take(const intra::InnerStep& step);
-  diloco::Digest payload_of(std::uint32_t steps);
+  std::span<const std::byte> payload_of(std::uint32_t steps);
 
   const intra::WorkerOptions options_;
   const diloco::Layout& layout_;

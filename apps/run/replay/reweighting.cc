@@ -9,6 +9,7 @@
 #include <fmt/format.h>
 
 #include "apps/run/config/config.h"
+#include "apps/run/verify/applied_payloads.h"
 #include "inter/base/text.h"
 
 namespace causeway::run {
@@ -78,6 +79,8 @@ diloco::CommitRecord reweighted(diloco::CommitRecord record,
                                 const std::vector<Reweighting>& changes) {
   for (const Reweighting& change : changes) {
     if (change.round != record.round) continue;
+    require_contributions(record, fmt::format("--{} {}@{}", change.weight ? "weight" : "without",
+                                              change.region, change.round));
     refuse_if_not_listed(record, change.region);
     if (!change.weight) {
       leave_out(record, change.region);

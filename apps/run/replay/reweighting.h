@@ -23,7 +23,8 @@ Reweighting parse_without(const std::string& text);
 Reweighting parse_weight(const std::string& text);
 
 // `record` with those of its round. Who is left out leaves its weight to the others, in proportion
-// to theirs. Throws ConfigError if the record does not list the region, or nobody would be left.
+// to theirs. Throws ConfigError if the record does not list the region, if nobody would be left, or
+// if the round was sharded: of that the sums alone are kept.
 diloco::CommitRecord reweighted(diloco::CommitRecord record,
                                 const std::vector<Reweighting>& changes);
 

@@ -1,6 +1,7 @@
 #include "apps/run/replay/without_region.h"
 
 #include <algorithm>
+#include <cassert>
 #include <span>
 
 #include "diloco/pacing/weights.h"
@@ -36,6 +37,7 @@ std::vector<diloco::Offer> offers_of(const diloco::CommitRecord& record,
 
 diloco::CommitRecord without_region(diloco::CommitRecord record, const diloco::CommitRecord* before,
                                     const std::string& region, std::uint32_t fragments) {
+  assert(record.sums.empty());
   const auto left_out = [&](const diloco::Participant& one) { return one.region == region; };
   if (std::ranges::none_of(record.participants, left_out)) return record;
   const std::size_t members = record.standings.size();

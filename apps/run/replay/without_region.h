@@ -15,7 +15,7 @@ namespace causeway::run {
 // round before, says; null: there is none. A region whose weight the cap on norms lowered keeps
 // that factor if three or more are left, because records do not have norms. Momentum is left out
 // if the rest weighs too little for it. Nobody may be left: then nothing moves.
-// `fragments`: sync.fragments.
+// `fragments`: sync.fragments. Of a sharded round there is no such record.
 diloco::CommitRecord without_region(diloco::CommitRecord record, const diloco::CommitRecord* before,
                                     const std::string& region, std::uint32_t fragments);
 

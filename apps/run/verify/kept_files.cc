@@ -10,6 +10,7 @@
 
 #include <fmt/format.h>
 
+#include "apps/run/verify/applied_payloads.h"
 #include "apps/run/verify/region_ledger.h"
 #include "diloco/files/archive.h"
 #include "diloco/files/checked_file.h"
@@ -232,20 +233,20 @@ class KeptFiles {
       archived = archived || diloco::has_archive(region.ledger.directory);
     }
     const KeptPayloads kept(directories);
-    std::size_t listed = 0, here = 0;
+    std::size_t here = 0;
+    Listed listed;
     std::string first_missing;
     std::set<fs::path> told;
     for (const diloco::CommitRecord* record : history_.longest->records.standing) {
-      for (const diloco::Participant& participant : record->participants) {
-        const std::string which =
-            fmt::format("the payload of {} in round {}", participant.region, record->round);
-        const KeptPayloads::Copies copies = kept.copies(participant.payload);
+      listed.sums += record->sums.size();
+      for (const auto& [blob, which] : applied_payloads(*record)) {
+        const KeptPayloads::Copies copies = kept.copies(blob);
         for (const fs::path& file : copies.damaged)
           if (told.insert(file).second)
-            findings_.differ(which + ": " + describe_damage(file, participant.payload) +
+            findings_.differ(which + ": " + describe_damage(file, blob) +
                              (copies.good > 0 ? "; another copy is good" : ""));
-        listed_.insert(participant.payload);
-        ++listed;
+        listed_.insert(blob);
+        ++listed.payloads;
         if (copies.good > 0) ++here;
         if (copies.good == 0 && first_missing.empty()) first_missing = which;
       }
@@ -268,15 +269,21 @@ class KeptFiles {
     }
   }
 
-  void tell_of_payloads(std::size_t listed, std::size_t here, bool archived,
+  struct Listed {
+    std::size_t payloads = 0;
+    std::size_t sums = 0;  // so many of them
+  };
+  void tell_of_payloads(const Listed& listed, std::size_t here, bool archived,
                         const std::string& first_missing) {
-    std::string line = fmt::format("{} of {} are here and are what the records list", here, listed);
-    if (here < listed && archived)
-      findings_.lack(count(listed - here, "payload") +
+    std::string line =
+        fmt::format("{} of {} are here and are what the records list", here, listed.payloads);
+    if (listed.sums > 0) line += fmt::format(" ({} of these as sums of shards)", listed.sums);
+    if (here < listed.payloads && archived)
+      findings_.lack(count(listed.payloads - here, "payload") +
                      " although ledger.keep = \"all\" was set: " + first_missing + " is the first");
-    else if (here < listed)
+    else if (here < listed.payloads)
       line += "; the others were not kept (ledger.keep = \"all\" keeps them)";
-    else if (listed > 0)
+    else if (listed.payloads > 0)
       line += "; `causeway replay` computes the states again from them";
     findings_.cover("payloads", line);
   }

@@ -49,6 +49,7 @@ std::string round_line(const diloco::CommitRecord& record) {
       taken_out.empty() ? "" : " again, without " + taken_out + ", which no region had any more",
       listed.empty() ? "nobody contributed" : listed);
   if (!missing.empty()) line += "; without " + missing;
+  if (!record.sums.empty()) line += fmt::format("; as the sums of {} shards", record.sums.size());
   if (record.skip_momentum) line += "; momentum left as it was";
   if (record.k_decision) line += "; " + to_string(*record.k_decision);
   return line;
@@ -60,6 +61,14 @@ std::string standing_text(const diloco::Standing& one) {
                      one.next_k);
 }
 
+// Of a contribution in shards: what its region made, and the name of what that was cut into.
+std::string payload_text(const diloco::Participant& one) {
+  const std::string bytes = format_bytes(double(one.payload.size_bytes));
+  if (!one.whole) return "payload " + diloco::to_hex(one.payload.hash) + " of " + bytes;
+  return "payload " + diloco::to_hex(*one.whole) + " in shards " +
+         diloco::to_hex(one.payload.hash) + " of " + bytes;
+}
+
 std::vector<std::string> round_details(const diloco::CommitRecord& record,
                                        const ReportedNorms& norms) {
   const std::string version = std::to_string(record.round);
@@ -69,15 +78,17 @@ std::vector<std::string> round_details(const diloco::CommitRecord& record,
   for (const diloco::Participant& one : record.participants) {
     lines.push_back("  " + contribution_text(record, one) + ": " + format_count(one.tokens) +
                     " tokens, samples " + format_count(one.data_begin) + " to " +
-                    format_count(one.data_cursor) + " of its share, payload " +
-                    diloco::to_hex(one.payload.hash) + " of " +
-                    format_bytes(double(one.payload.size_bytes)) +
+                    format_count(one.data_cursor) + " of its share, " + payload_text(one) +
                     (one.proof ? ", proof " + diloco::to_hex(*one.proof) : ""));
     if (reported == norms.end() || !reported->second.contains(one.region)) continue;
     const Norms& norm = reported->second.at(one.region);
     lines.push_back("    norm " + six_digits(norm.delta) + ", dropped by compression " +
                     six_digits(norm.error) + " (reported by it, not signed)");
   }
+  for (std::size_t i = 0; i < record.sums.size(); ++i)
+    lines.push_back(fmt::format("  sum of shard {}: {} of {}", i,
+                                diloco::to_hex(record.sums[i].hash),
+                                format_bytes(double(record.sums[i].size_bytes))));
   if (record.momentum) lines.push_back("  outer momentum " + six_digits(*record.momentum));
   std::string standings;
   for (const diloco::Standing& one : record.standings)
@@ -85,6 +96,7 @@ std::vector<std::string> round_details(const diloco::CommitRecord& record,
   if (!standings.empty()) lines.push_back("  next round: " + standings);
   lines.push_back(fmt::format("  next round: {} steps, waits for the last regions up to {}",
                               record.next_k, format_duration(record.next_grace_ms / 1000.0)));
+  if (record.next_sharded) lines.push_back("  next round: in shards");
   if (record.expired_before > 0)
     lines.push_back(fmt::format("  contributions of rounds before {} are no longer listed",
                                 record.expired_before));
@@ -104,6 +116,7 @@ nlohmann::json round_json(const diloco::CommitRecord& record, const ReportedNorm
                         {"payload", diloco::to_hex(one.payload.hash)},
                         {"payload_bytes", one.payload.size_bytes}};
     if (one.proof) json["proof"] = diloco::to_hex(*one.proof);
+    if (one.whole) json["whole"] = diloco::to_hex(*one.whole);
     const auto reported = norms.find(record.round);
     if (reported != norms.end() && reported->second.contains(one.region)) {
       json["reported_delta_norm"] = reported->second.at(one.region).delta;
@@ -123,6 +136,10 @@ nlohmann::json round_json(const diloco::CommitRecord& record, const ReportedNorm
                       {"expired_before", record.expired_before},
                       {"next_k", record.next_k},
                       {"next_grace_s", record.next_grace_ms / 1000.0}};
+  if (record.next_sharded) json["next_sharded"] = true;
+  for (const inter::BlobId& sum : record.sums)
+    json["sums"].push_back(
+        {{"payload", diloco::to_hex(sum.hash)}, {"payload_bytes", sum.size_bytes}});
   if (record.momentum) json["momentum"] = *record.momentum;
   if (record.k_decision) json["k_decision"] = to_string(*record.k_decision);
   if (record.revision > 0 || !record.withdrawn.empty()) json["revision"] = record.revision;

@@ -51,6 +51,18 @@ TEST(Reweighting, OtherRoundsStayAsTheyAre) {
   EXPECT_THAT(weights_after({{"us", 5, {}}}), testing::ElementsAre(0.5F, 0.125F, 0.125F, 0.25F));
 }
 
+TEST(Reweighting, NobodyIsInASumByItself) {
+  diloco::CommitRecord sharded = three_regions();
+  sharded.sums = {{.hash = {}, .size_bytes = 1}};
+  const std::string why =
+      ": round 4 was sharded: the ledger keeps the sums of its contributions alone, and no single "
+      "one can be left out or weighted otherwise; for such questions train with sync.exchange = "
+      "\"full\"";
+  EXPECT_EQ(refusal_of([&] { reweighted(sharded, {{"eu", 4, {}}}); }), "--without eu@4" + why);
+  EXPECT_EQ(refusal_of([&] { reweighted(sharded, {{"us", 4, 1.0F}}); }), "--weight us@4" + why);
+  EXPECT_EQ(reweighted(sharded, {{"us", 5, 1.0F}}).participants.size(), 4U);
+}
+
 TEST(Reweighting, WhoIsNotListedCannotBeLeftOut) {
   EXPECT_EQ(refusal_of([] {
               weights_after({{"sa", 4, {}}});

@@ -73,6 +73,61 @@ TEST(LedgerLines, OfOneRoundTellAllAboutIt) {
   EXPECT_THAT(lines, Contains("  next round: 5 steps, waits for the last regions up to 12 s"));
 }
 
+inter::BlobId blob(std::uint8_t name, std::uint64_t size_bytes) {
+  inter::BlobId blob{.hash = {}, .size_bytes = size_bytes};
+  blob.hash.fill(name);
+  return blob;
+}
+
+// Its round is sharded, and the next one is.
+RegionLedger sharded_ledger() {
+  diloco::Digest whole{};
+  whole.fill(0xaa);
+  const diloco::CommitRecord record{.run_id = "run",
+                                    .round = 0,
+                                    .participants = {{.region = "east",
+                                                      .weight = 1,
+                                                      .payload = blob(0xbb, 5000),
+                                                      .whole = whole}},
+                                    .skip_momentum = true,
+                                    .next_sharded = true,
+                                    .sums = {blob(1, 2000), blob(2, 3000)}};
+  RegionLedger ledger{.directory = {}, .name = "east", .run_id = "run", .entries = {}};
+  ledger.entries.emplace_back().entry = {.term = 1, .body = record};
+  return ledger;
+}
+
+std::string hex(const char* byte) {
+  std::string text;
+  for (int i = 0; i < 32; ++i) text += byte;
+  return text;
+}
+
+TEST(LedgerLines, TellThatARoundWasSharded) {
+  EXPECT_THAT(
+      ledger_lines(sharded_ledger(), {}, {}),
+      ElementsAre("entry 1, term 1, round 0: east 1; as the sums of 2 shards; momentum left "
+                  "as it was"));
+  const auto lines = ledger_lines(sharded_ledger(), {}, 0);
+  EXPECT_THAT(lines, Contains(HasSubstr("payload " + hex("aa") + " in shards " + hex("bb") +
+                                        " of 5.00 kB")));
+  EXPECT_THAT(lines, Contains("  sum of shard 0: " + hex("01") + " of 2.00 kB"));
+  EXPECT_THAT(lines, Contains("  sum of shard 1: " + hex("02") + " of 3.00 kB"));
+  EXPECT_THAT(lines, Contains("  next round: in shards"));
+}
+
+TEST(LedgerLines, TellSumsAsJsonWhereThereAreSome) {
+  const nlohmann::json json = ledger_json(sharded_ledger(), {}, {})["entries"][0];
+  EXPECT_EQ(json["contributions"][0]["whole"], hex("aa"));
+  EXPECT_EQ(json["contributions"][0]["payload"], hex("bb"));
+  EXPECT_EQ(json["sums"], (nlohmann::json{{{"payload", hex("01")}, {"payload_bytes", 2000}},
+                                          {{"payload", hex("02")}, {"payload_bytes", 3000}}}));
+  EXPECT_EQ(json["next_sharded"], true);
+  const nlohmann::json full = ledger_json(eventful_ledger(), {}, {})["entries"][3];
+  EXPECT_FALSE(full.contains("sums"));
+  EXPECT_FALSE(full.contains("next_sharded"));
+}
+
 TEST(LedgerLines, OfARoundThatIsNotThereAreRefused) {
   try {
     ledger_lines(eventful_ledger(), {}, 2);

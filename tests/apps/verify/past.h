@@ -5,6 +5,7 @@
 
 #include <functional>
 #include <optional>
+#include <span>
 #include <string>
 #include <system_error>
 #include <vector>
@@ -12,6 +13,7 @@
 #include "apps/run/verify/verify.h"
 #include "diloco/files/error.h"
 #include "diloco/ledger/ledger.h"
+#include "inter/blob/spool_files.h"
 #include "inter/tls/pki.h"
 #include "inter/tls/signature.h"
 #include "intra/base/error.h"
@@ -43,6 +45,10 @@ struct Past {
   diloco::Round snapshot = kRounds - 1;       // its version
   std::optional<diloco::Snapshot> offered{};  // ledger/snapshot
 };
+
+inline inter::BlobId id_of(const std::string& content) {
+  return inter::identify(std::as_bytes(std::span(content)));
+}
 
 inline intra::OuterState state_of(diloco::Round version) {
   intra::OuterState state(layout());
