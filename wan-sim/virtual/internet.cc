@@ -66,7 +66,7 @@ void Internet::settle(const std::string& region) {
 }
 
 void Internet::settle(const Stream& stream) {
-  if (stream.pushing) wan_.network().settle(stream.data, wan_.now());
+  if (!stream.pushing.empty()) wan_.network().settle(stream.data, wan_.now());
 }
 
 std::unique_ptr<Internet::Site> Internet::start(const std::string& region, std::string greeting,
@@ -262,41 +262,58 @@ void Internet::on_message_bytes(Stream& stream, std::uint64_t bytes) {
   }
 }
 
+// A sender does not wait until what it sent has arrived: as much is on its way as the link holds.
+bool Internet::is_full(const Stream& stream) const {
+  if (stream.pushing.empty()) return false;
+  const LinkProfile& link = wan_.network().profile({stream.from, stream.to});
+  double bytes = 0;
+  for (const Stream::Pushing& one : stream.pushing) bytes += static_cast<double>(one.wire_bytes);
+  return bytes >= link.rate_bytes_per_s * std::chrono::duration<double>(link.delay).count();
+}
+
 void Internet::push_next(Stream& stream) {
   const auto from = sites_.find(stream.from), to = sites_.find(stream.to);
-  if (stream.pushing || from == sites_.end() || to == sites_.end()) return;
+  if (from == sites_.end() || to == sites_.end()) return;
   auto& queue = from->second->pushes_[stream.to];
-  while (!queue.empty()) {
+  while (!queue.empty() && !is_full(stream)) {
     const inter::BlobId id = queue.front();
     queue.pop_front();
     const std::uint64_t there = to->second->spool_.received_bytes(id);
-    if (!from->second->spool_.has(id) || there >= id.size_bytes) continue;
+    const bool comes =
+        std::ranges::find(stream.pushing, id, &Stream::Pushing::id) != stream.pushing.end();
+    if (comes || !from->second->spool_.has(id) || there >= id.size_bytes) continue;
     const std::uint64_t left = id.size_bytes - there;
-    stream.pushing = {id, on_the_wire(left), left};
-    sent_bytes_[stream.from] += stream.pushing->wire_bytes;
-    wan_.network().offer(stream.data, stream.pushing->wire_bytes, wan_.now());
-    return;
+    stream.pushing.push_back({id, on_the_wire(left), left});
+    sent_bytes_[stream.from] += stream.pushing.back().wire_bytes;
+    wan_.network().offer(stream.data, stream.pushing.back().wire_bytes, wan_.now());
   }
 }
 
 void Internet::on_blob_bytes(Stream& stream, std::uint64_t bytes) {
-  auto& pushing = *stream.pushing;
-  pushing.wire_bytes -= std::min(bytes, pushing.wire_bytes);
-  const bool whole = pushing.wire_bytes == 0;
-  // Nothing of it is whole before the last byte, though the records' heads are a part of these.
-  const std::uint64_t fresh =
-      whole ? pushing.blob_bytes
-            : std::min(bytes, std::max<std::uint64_t>(pushing.blob_bytes, 1) - 1);
-  pushing.blob_bytes -= fresh;
-  const inter::BlobId id = pushing.id;
-  if (whole) stream.pushing.reset();
-  const auto site = sites_.find(stream.to);
-  if (site == sites_.end()) return;
-  const bool complete = site->second->spool_.append(id, fresh);
-  if (whole) push_next(stream);
-  if (!complete) return;
-  wan_.log("blob " + stream.from + " " + stream.to + " " + inter::to_string(id));
-  site->second->on_completed(stream.from, id);
+  const std::string from = stream.from, to = stream.to;
+  while (bytes > 0) {
+    auto& pushing = stream.pushing.front();
+    const std::uint64_t part = std::min(bytes, pushing.wire_bytes);
+    bytes -= part;
+    pushing.wire_bytes -= part;
+    const bool whole = pushing.wire_bytes == 0;
+    // Nothing of it is whole before the last byte, though the records' heads are a part of these.
+    const std::uint64_t fresh =
+        whole ? pushing.blob_bytes
+              : std::min(part, std::max<std::uint64_t>(pushing.blob_bytes, 1) - 1);
+    pushing.blob_bytes -= fresh;
+    const inter::BlobId id = pushing.id;
+    if (whole) stream.pushing.pop_front();
+    const auto site = sites_.find(to);
+    if (site == sites_.end()) return;
+    const bool complete = site->second->spool_.append(id, fresh);
+    if (whole) push_next(stream);
+    if (!complete) continue;
+    wan_.log("blob " + from + " " + to + " " + inter::to_string(id));
+    // Whatever it does to the session, the stream lives until the next event.
+    site->second->on_completed(from, id);
+    if (!session(from, to)) return;
+  }
 }
 
 void Internet::ask_to_pass(const std::string& asking, const inter::Hop& hop,
@@ -380,7 +397,7 @@ void Internet::Site::fetch_blob(const std::string& peer, const inter::BlobId& id
   Session* session = internet_.session(region_, peer);
   if (!session || !is_up(peer) || spool_.has(id)) return;
   const auto& arriving = session->from(peer).pushing;
-  if (arriving && arriving->id == id) return;
+  if (std::ranges::find(arriving, id, &Stream::Pushing::id) != arriving.end()) return;
   internet_.send_control(session->from(region_), {.blob = id});
 }
 

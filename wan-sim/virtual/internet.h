@@ -98,6 +98,7 @@ class Internet {
   void watch_silence(const Pair& pair);
   void on_message_bytes(Stream& stream, std::uint64_t bytes);
   void on_blob_bytes(Stream& stream, std::uint64_t bytes);
+  bool is_full(const Stream& stream) const;
   void push_next(Stream& stream);
   void settle(const Stream& stream);
   void send_control(Stream& stream, Control control);
@@ -133,7 +134,7 @@ struct Internet::Stream {
     inter::BlobId id;
     std::uint64_t wire_bytes, blob_bytes;  // to come
   };
-  std::optional<Pushing> pushing{};
+  std::deque<Pushing> pushing{};  // on their way, one behind the other
 };
 
 struct Internet::Session {
