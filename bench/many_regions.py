@@ -31,8 +31,9 @@ BOUND_BITS = 8.125
 WAITS = ["--set", "sync.grace_min_s=1e6", "--set", "sync.grace_max_s=1e6"]
 
 
-def case(model, links, regions, codec, variant="synchronous", topology="direct"):
-    return {"model": model, "links": links, "regions": regions, "codec": codec, "variant": variant, "topology": topology}
+def case(model, links, regions, codec, variant="synchronous", topology="direct", exchange="full"):
+    return {"model": model, "links": links, "regions": regions, "codec": codec, "variant": variant, "topology": topology,
+            "exchange": exchange}
 
 
 def grids():
@@ -40,6 +41,8 @@ def grids():
     return {
         "regions": [case(model, links, regions, codec)
                     for model in MODELS for links in LINKS for codec in CODECS for regions in REGIONS],
+        "sharded": [case(model, links, regions, "int8", exchange="sharded")
+                    for model in MODELS for links in LINKS for regions in REGIONS if regions > 2],
         "variants": [case("10B", links, regions, codec, variant) for links in LINKS for codec in CODECS for regions in (2, 4, 8, 16, 32)
                      for variant in ("streaming", "eager")],
         "topologies": [case("10B", links, regions, codec, topology=topology)
@@ -61,7 +64,7 @@ def command(causeway, one, directory):
             "--regions", f"{one['regions']}", "--region-mbit-s", f"{region_mbit_s}", "--codec-gb-s", f"{CODEC_GB_S}",
             "--disk-gb-s", f"{DISK_GB_S}", "--codec", CODECS[one["codec"]], "--variant", one["variant"], "--topology", one["topology"],
             "--k", f"{K}", "--fragments", f"{FRAGMENTS}", "--overlap-steps", f"{OVERLAP}", "--rounds", f"{rounds(one)}",
-            "--prices", str(prices), "--cache", str(directory), *WAITS]
+            "--prices", str(prices), "--cache", str(directory), "--set", f"sync.exchange={json.dumps(one['exchange'])}", *WAITS]
 
 
 def bound(one, told):
@@ -130,6 +133,8 @@ def line(*cells):
 
 def report_regions(rows):
     rows = [row for row in rows if row["variant"] == "synchronous" and row["topology"] == "direct"]
+    sharded = [row for row in rows if row["exchange"] == "sharded"]
+    rows = [row for row in rows if row["exchange"] == "full"]
     for links in LINKS:
         print(f"\nUtilisation in %, {links} links, K = {K}, synchronous, direct:\n")
         line("model", "codec", *[f"R = {regions}" for regions in REGIONS])
@@ -138,7 +143,9 @@ def report_regions(rows):
             for codec in CODECS:
                 found = [find(rows, links=links, model=model, codec=codec, regions=regions) for regions in REGIONS]
                 line(model, codec, *[cell(row) if row else "" for row in found])
-            found = [find(rows, links=links, model=model, codec="int8", regions=regions) for regions in REGIONS]
+            found = [find(sharded, links=links, model=model, regions=regions) for regions in REGIONS]
+            line(model, "int8, sharded", *[cell(row) if row else "" for row in found])
+            found = [find(rows + sharded, links=links, model=model, codec="int8", regions=regions) for regions in REGIONS]
             line(model, "bound, 8 bits", *[f"{100 * row['bound']['utilisation']:.1f}" if row else "" for row in found])
     print("\nBytes that a region sends in a round, and what all of them cost at 0.02 a GB (cloud):\n")
     line("model", "codec", *[f"R = {regions}" for regions in REGIONS])
@@ -147,7 +154,9 @@ def report_regions(rows):
         for codec in CODECS:
             found = [find(rows, links="cloud", model=model, codec=codec, regions=regions) for regions in REGIONS]
             line(model, codec, *[f"{size(row['bytes_per_region'])}, {row['cost_per_round']:.3g}" if row else "" for row in found])
-        found = [find(rows, links="cloud", model=model, codec="int8", regions=regions) for regions in REGIONS]
+        found = [find(sharded, links="cloud", model=model, regions=regions) for regions in REGIONS]
+        line(model, "int8, sharded", *[f"{size(row['bytes_per_region'])}, {row['cost_per_round']:.3g}" if row else "" for row in found])
+        found = [find(rows + sharded, links="cloud", model=model, codec="int8", regions=regions) for regions in REGIONS]
         line(model, "bound, 8 bits",
              *[f"{size(row['bound']['bytes'])}, {row['bound']['bytes'] * row['regions'] * 0.02e-9:.3g}" if row else "" for row in found])
 
@@ -160,7 +169,7 @@ def report_choices(rows, name, among):
     for links in LINKS:
         for codec in CODECS:
             for choice in among:
-                wanted = {"variant": "synchronous", "topology": "direct"} | {name: choice}
+                wanted = {"variant": "synchronous", "topology": "direct", "exchange": "full"} | {name: choice}
                 found = [find(rows, links=links, model="10B", codec=codec, regions=regions, **wanted) for regions in columns]
                 line(links, codec, choice, *[cell(row) if row else "" for row in found])
 
