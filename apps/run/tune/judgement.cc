@@ -8,6 +8,7 @@
 #include "apps/run/tune/tune.h"
 #include "compression/base/codec.h"
 #include "compression/codecs/make_codec.h"
+#include "diloco/region/shards.h"
 
 namespace causeway::run {
 namespace {
@@ -126,6 +127,18 @@ void judge_codec(Tuning& tuning, const diloco::tuner::Row& row) {
   }
 }
 
+// Bytes are not money everywhere, and it changes what the run can do: it is for the user to choose.
+void judge_exchange(Tuning& tuning, const diloco::tuner::Row& row) {
+  const bool may_shard = tuning.exchange == diloco::ExchangeKind::full && !is_sparse(row.codec) &&
+                         row.overlap.variant != diloco::tuner::Variant::eager;
+  if (!may_shard || tuning.regions.size() < diloco::kShardedFrom) return;
+  tuning.warnings.push_back(fmt::format(
+      "each region sends its payload to {} others; with sync.exchange = \"auto\" it sends some 3 "
+      "payloads a round (docs/rounds.md, \"Sharded rounds\"). To compare: --set "
+      "'sync.exchange=\"sharded\"'",
+      tuning.regions.size() - 1));
+}
+
 void judge_against_lockstep(Tuning& tuning) {
   if (tuning.synchronous_time_s() >= tuning.recommended().time_to_loss_s) return;
   tuning.warnings.push_back("synchronising every step is predicted to be quicker: " +
@@ -164,6 +177,7 @@ void judge_choice(Tuning& tuning) {
   }
   judge_inner(tuning, row);
   judge_codec(tuning, row);
+  judge_exchange(tuning, row);
   const auto edge = [&](auto compare) {
     return std::ranges::none_of(tuning.forecast.rows, [&](const diloco::tuner::Row& other) {
       return compare(other.k, row.k);

@@ -90,6 +90,7 @@ class Tuner {
     out_.steps = config_.train.steps;
     out_.configured = recipe_of(config_);
     out_.configured_variant = config_.overlap.variant;
+    out_.exchange = config_.sync.rules.exchange;
     if (out_.regions.size() < 2)
       throw ConfigError(
           "regions: tune needs two regions or more; one region exchanges nothing, so any K will "

@@ -53,7 +53,8 @@ struct Tuning {
   std::uint64_t steps = 0;  // of the configuration: what its target loss needs at K0
   Recipe configured;
   diloco::tuner::Variant configured_variant =
-      diloco::tuner::Variant::synchronous;  // calibrations are made with it
+      diloco::tuner::Variant::synchronous;                     // calibrations are made with it
+  diloco::ExchangeKind exchange = diloco::ExchangeKind::full;  // as configured
   Probe probe;
   std::vector<LinkProbe> link_probes;
   Forecast forecast;

@@ -82,6 +82,23 @@ TEST_F(PhantomTest, ARegionsLinksShareWhatItSendsInAll) {
   EXPECT_NEAR(shared_s - alone_s, 6 * payload_s, 0.1 * payload_s);
 }
 
+TEST_F(PhantomTest, ManyRegionsAreToldOfShardedRoundsWhichSendThreePayloads) {
+  TuneOptions options = asked();
+  const auto advice = Contains(HasSubstr("sync.exchange"));
+  EXPECT_THAT(tuned(options).warnings, Not(advice)) << "three regions";
+  options.phantom.regions = 8;
+  options.overrides = {"sync.grace_min_s=3600", "sync.grace_max_s=3600"};  // waits for all
+  const Tuning full = tuned(options);
+  EXPECT_THAT(full.warnings, Contains(HasSubstr("its payload to 7 others")));
+  options.overrides.emplace_back("sync.exchange='sharded'");
+  const Tuning sharded = tuned(options);
+  EXPECT_THAT(sharded.warnings, Not(advice));
+  const double payload_bytes = double(full.probe.codecs.front().payload_bytes);
+  EXPECT_NEAR(full.forecast.rows.front().sent_bytes / payload_bytes / 8, 7, 0.1);
+  EXPECT_LT(sharded.forecast.rows.front().sent_bytes / payload_bytes / 8, 3);
+  EXPECT_LT(sharded.forecast.rows.front().round_s, full.forecast.rows.front().round_s);
+}
+
 TEST_F(PhantomTest, AConfigurationGivesTheRunAndItsModelIsNotLookedAt) {
   TuneOptions options = asked();
   options.config = write("config.toml", std::string(kConfig) + "[codec]\nmatrix = 'dense:2bit'\n");
