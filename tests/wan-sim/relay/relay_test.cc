@@ -179,7 +179,8 @@ TEST_F(RelayTest, AFullSocketThatWaitsMissesWhatTheLinkHadCarried) {
   std::vector<asio::awaitable<void>> both;
   both.push_back([](auto self, tcp::socket& from, const std::string& all,
                     std::size_t& count) -> asio::awaitable<void> {
-    for (int turn = 0; turn < 200; ++turn) {
+    // On a busy host the relay may find all that there is each time, for a while.
+    while (self->stats("a", "b").missed_bytes == 0 && count < (std::size_t{1} << 30)) {
       std::error_code full;
       count += from.write_some(asio::buffer(all), full);
       co_await asio::post(self->context_, asio::use_awaitable);
