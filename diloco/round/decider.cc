@@ -338,46 +338,11 @@ bool Decider::obtainable(const Candidate& candidate, std::size_t holders_require
                              [this](const std::string& holder) { return up_.contains(holder); });
 }
 
-// Each shard with those that are to sum it, as far as they are within reach. In a hurry, when
-// nothing more arrives, one of them will do; and where a link is gone, whoever made it has it for
-// another. `strict`: with two regions where another can be reached, as one may lie.
-bool Decider::obtainable_in_shards(const Candidate& candidate, bool hurried, bool strict) const {
-  const std::string& region = candidate.contribution.region;
-  if (!speaks_for_itself(candidate)) return false;
-  const bool has_own = up_.contains(region) && candidate.holders.contains(region);
-  // The summers of one shard sum others too: each place among them is looked at once.
-  const std::size_t places = std::min(candidate.contribution.shards.size(), summers_.usual_count());
-  for (std::uint32_t place = 0; place < places; ++place) {
-    std::size_t reachable = 0, holding = 0;
-    for (const std::string& summer : summers_.of(place)) {
-      if (summer == region || !up_.contains(summer)) continue;
-      ++reachable;
-      holding += candidate.holders.contains(summer) ? 1 : 0;
-    }
-    if (strict && reachable > 0 && holding + (has_own ? 1 : 0) < 2) return false;
-    const bool held = hurried ? holding > 0 : reachable > 0 && holding == reachable;
-    if (!held && !((hurried || reachable == 0) && has_own)) return false;
-  }
-  return true;
-}
-
-// By whoever made it, although its word was lost with its link, or by those that are to sum it.
 bool Decider::can_supply(const CommitRecord& draft) const {
   return std::ranges::all_of(draft.participants, [this](const Participant& one) {
     const auto found = candidates_.find(key_of(one));
-    if (found == candidates_.end() || found->second.contribution.payload != one.payload)
-      return false;
-    if (up_.contains(one.region)) return true;
-    const auto& holders = found->second.holders;
-    const std::size_t shards = found->second.contribution.shards.size();
-    for (std::uint32_t place = 0; place < std::min(shards, summers_.usual_count()); ++place) {
-      const auto summers = summers_.of(place);
-      const bool had = std::ranges::any_of(summers, [&](const std::string& summer) {
-        return up_.contains(summer) && holders.contains(summer);
-      });
-      if (!had) return false;
-    }
-    return true;
+    return found != candidates_.end() && found->second.contribution.payload == one.payload &&
+           supply_of(found->second).is_there();
   });
 }
 
@@ -524,7 +489,8 @@ std::set<ContributionKey> Decider::find_usable(Time now, bool careful) const {
     const Contribution& made = candidate.contribution;
     if (made.sits_out || !has_its_turn(key) || !comes_as_the_round_does(made)) continue;
     if (careful && left_out_.contains(key.region)) continue;
-    const bool enough = sharded_ ? obtainable_in_shards(candidate, hurried, careful && strict_)
+    const bool enough = sharded_ ? speaks_for_itself(candidate) &&
+                                       supply_of(candidate).is_enough(hurried, careful && strict_)
                                  : obtainable(candidate, required);
     if (enough) usable.insert(key);
   }

@@ -19,8 +19,8 @@
 #include "diloco/log/messages.h"
 #include "diloco/pacing/weights.h"
 #include "diloco/region/protocol_options.h"
-#include "diloco/region/shards.h"
 #include "diloco/round/grace.h"
+#include "diloco/round/shard_supply.h"
 #include "diloco/round/speeds.h"
 
 namespace causeway::diloco {
@@ -66,8 +66,7 @@ class Decider {
   std::uint32_t shards_of(const Participant& one) const {  // that a record of the open round lists
     return static_cast<std::uint32_t>(candidates_.at(key_of(one)).contribution.shards.size());
   }
-  // Somebody within reach can still supply all that a record of the open round lists, to whoever is
-  // to sum it.
+  // Somebody within reach still has all that a record of the open round lists.
   bool can_supply(const CommitRecord& draft) const;
   // What was made anew while a draft listed it is not listed in this round: nobody may make the
   // others begin again and again.
@@ -109,7 +108,9 @@ class Decider {
   bool may_come_late() const { return !sharded_ && options_.staleness_max > 0; }
   bool speaks_for_itself(const Candidate& candidate) const;
   bool obtainable(const Candidate& candidate, std::size_t holders_required) const;
-  bool obtainable_in_shards(const Candidate& candidate, bool hurried, bool strict) const;
+  ShardSupply supply_of(const Candidate& candidate) const {
+    return {candidate.contribution, candidate.holders, up_, summers_};
+  }
   // `careful`: without what was trouble before in this round.
   std::set<ContributionKey> find_usable(Time now, bool careful) const;
   static std::size_t region_count(const std::set<ContributionKey>& keys);
@@ -148,7 +149,7 @@ class Decider {
 
   // Of the open round.
   Round round_ = 0;
-  std::optional<CommitRecord> last_;  // without what sharding does not follow from
+  std::optional<CommitRecord> last_;  // of which only what the summers follow from is kept
   bool sharded_ = false;
   bool strict_ = false;
   std::set<std::string> left_out_;  // regions

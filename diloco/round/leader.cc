@@ -137,7 +137,9 @@ void Leader::give_up_vote() {
 void Leader::tell_draft() {
   ++drafts_told_;
   // Who takes over a shard may have no link to whoever made some of it.
-  for (const Draft::Duty& duty : vote_->draft().duties) tell_what_is_listed(duty.region);
+  std::set<std::string> further;
+  for (const Draft::Duty& duty : vote_->draft().duties) further.insert(duty.region);
+  for (const std::string& region : further) tell_what_is_listed(region);
   region_.peers.broadcast(vote_->draft());
 }
 
@@ -164,6 +166,10 @@ std::string Leader::waiting_for(Time now) const {
 
 void Leader::hear(const std::string& region, const ShardSums& sums, Time now) {
   if (vote_) vote_->hear(region, sums, now);
+}
+
+void Leader::note_progress(const std::string& region, Time now) {
+  if (vote_) vote_->note_progress(region, now);
 }
 
 void Leader::withdraw(Round round, const std::set<inter::BlobId>& lost, Time now) {

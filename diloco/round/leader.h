@@ -47,7 +47,8 @@ class Leader {
 
   // What it hears as leader; of no effect otherwise.
   void hear(const std::string& region, const ShardSums& sums, Time now);
-  void note_link(const std::string& peer);  // it is up, or down
+  void note_progress(const std::string& region, Time now);  // more bytes arrived there
+  void note_link(const std::string& peer);                  // it is up, or down
   void set_applied(const std::string& peer, const std::optional<Applied>& applied);
   void add(const Contribution& contribution, const std::string& holder, std::uint64_t bytes,
            Time now);

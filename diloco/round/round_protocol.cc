@@ -285,6 +285,9 @@ void RoundProtocol::hear(const std::string& peer, const Status& status) {
                  fmt::format("the first {} records here and in {} differ", status.version, peer));
   }
   const bool read_the_same = region_.peers.reads_the_log_as(peer, status.revision);
+  const Status* before = region_.peers.status(peer);
+  if (before != nullptr && status.received_bytes > before->received_bytes)
+    leader_.note_progress(peer, now_);
   const Peers::Heard heard = region_.peers.hear(peer, status);
   if (heard == Peers::Heard::stale) return;  // of an older round
   if (heard == Peers::Heard::news) note_progress_of(peer);
@@ -297,7 +300,9 @@ void RoundProtocol::hear(const std::string& peer, const Diverged& diverged) {
 }
 
 void RoundProtocol::on(const BlobProgress& event) {
-  if (exchange_.on_progress(event.blob, event.received_bytes, now_)) end_.note_progress(now_);
+  if (!exchange_.on_progress(event.blob, event.received_bytes, now_)) return;
+  end_.note_progress(now_);
+  leader_.note_progress(region_.options.self, now_);
 }
 
 // ---- This region ----

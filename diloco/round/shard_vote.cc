@@ -8,7 +8,7 @@
 namespace causeway::diloco {
 namespace {
 
-// For sums to get around, which may be large, without a region that has all of them anew.
+// Of sums that nobody gets any further with.
 constexpr Time kServedIn = std::chrono::minutes{5};
 
 }  // namespace
@@ -37,6 +37,10 @@ void ShardVote::hear(const std::string& region, const ShardSums& sums, Time now)
   if (holds && holders_.insert(region).second) moved_at_ = now;
 }
 
+void ShardVote::note_progress(const std::string& region, Time now) {
+  if (settled() && !unconfirmed().contains(region)) moved_at_ = now;
+}
+
 // One that was asked and has said nothing so far.
 bool ShardVote::is_silent(std::uint32_t shard, const std::string& region) const {
   if (ignored_.contains(region)) return false;
@@ -50,7 +54,7 @@ std::size_t ShardVote::awaited(std::uint32_t shard, const std::set<std::string>&
       up, [&](const std::string& region) { return is_silent(shard, region); }));
 }
 
-// The one that most say; a tie of all that can be asked goes to whoever comes first.
+// The one that most say; of a tie of all that can be asked, the one with the lower hash.
 std::optional<inter::BlobId> ShardVote::winner(std::uint32_t shard, const std::set<std::string>& up,
                                                Time now) const {
   const auto& words = shards_[shard].words;

@@ -2,9 +2,9 @@
 // sums: the leader's count of it. Pure.
 //
 // Two regions sum each shard, and their sums agree to the byte. If they do not, or if one of them
-// is out of reach or says nothing, another region is given the shard. One word alone counts only if
-// another region was asked and nobody else says anything for long, or is left to speak. What leads
-// nowhere is given up, and the round is decided anew.
+// is out of reach or says nothing, another region is given the shard. The word of one region alone
+// counts once another was asked too and nothing new was said for long, or if nobody is left to ask.
+// What leads nowhere is given up, and the round is decided anew.
 #pragma once
 
 #include <map>
@@ -26,6 +26,8 @@ class ShardVote {
 
   const Draft& draft() const { return draft_; }
   void hear(const std::string& region, const ShardSums& sums, Time now);
+  // More bytes arrived there. Whoever keeps others waiting with its own sum cannot put it off so.
+  void note_progress(const std::string& region, Time now);
   // Gives shards to further regions where that is due; true if it did.
   bool look(const std::set<std::string>& up, Time now);
   // Lists one sum for each shard once there are; true if it did.
@@ -59,7 +61,7 @@ class ShardVote {
   Summers summers_;
   std::set<std::string> ignored_;
   Time patience_;
-  Time moved_at_;  // somebody was asked, or said something new
+  Time moved_at_;  // somebody was asked, said something new, or gets what was settled on
 };
 
 }  // namespace causeway::diloco
