@@ -210,6 +210,7 @@ class Cluster {
   void overhear(const Message& message);
   void lie();
   Message make_lie(const std::string& to);
+  Message make_shard_lie(const std::string& to);
   RaftMessage make_raft_lie(const std::string& to);
   void announce_wrong(Status& status, const RoundProtocol& told);
   Holding make_holding_lie(const std::string& to);

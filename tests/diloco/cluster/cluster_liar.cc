@@ -127,7 +127,53 @@ void Cluster::announce_wrong(Status& status, const RoundProtocol& told) {
   status.snapshot = {version, state, keep(options_.liar, "a lie of " + to_hex(state), 4000)};
 }
 
+// About a sharded round: contributions that nobody has, sums that are none, and a leader's word.
+Message Cluster::make_shard_lie(const std::string& to) {
+  const RoundProtocol& told = *nodes_.at(to).protocol;
+  Draft draft;
+  Contribution made{.run_id = kRunId, .region = options_.liar, .round = told.version()};
+  for (const Message& message : overheard_) {
+    if (const auto* one = std::get_if<Draft>(&message)) draft = *one;
+    const auto* holding = std::get_if<Holding>(&message);
+    if (holding != nullptr && random_() % 8 == 0) made = holding->contribution;
+  }
+  switch (random_() % 5) {
+    case 0: {  // its own, made from the right state
+      made = {.run_id = kRunId, .region = options_.liar, .round = told.version()};
+      made.state = nodes_.at(to).worker.holds.state;
+      made.data_begin = random_();
+      made.data_cursor = made.data_begin + 10;
+      for (std::size_t i = 0; i < options_.shards; ++i)
+        made.shards.push_back(make_blob("a lie " + std::to_string(random_()), 1 + random_() % 400));
+      made.payload = whole_of(made.shards);
+      history_.made(made);
+      return Holding{made, made.payload.size_bytes, true};
+    }
+    case 1:  // another's
+      return Holding{made, made.payload.size_bytes, false};
+    case 2:  // all that there are
+      return ShardSums{
+          draft.record.round, draft_digest(draft.record), {}, whole_of(draft.record.sums).hash};
+    case 3: {
+      ShardSums sums{draft.record.round, draft_digest(draft.record), {}};
+      const bool serves = random_() % 2 == 0;
+      for (std::uint32_t i = 0; i < options_.shards; ++i) {
+        const std::string content = "a lie " + std::to_string(random_());
+        sums.sums[i] = serves ? keep(options_.liar, content, 200) : make_blob(content, 200);
+        history_.summed(sums.sums[i], draft.record.round);
+      }
+      return sums;
+    }
+    default:
+      if (!draft.record.participants.empty()) draft.record.participants.back().weight /= 2;
+      draft.record.round = near(draft.record.round);
+      draft.duties.push_back({static_cast<std::uint32_t>(near(64)), to});
+      return draft;
+  }
+}
+
 Message Cluster::make_lie(const std::string& to) {
+  if (options_.shards > 0 && random_() % 3 == 0) return make_shard_lie(to);
   const RoundProtocol& told = *nodes_.at(to).protocol;
   const Applied holds = nodes_.at(to).worker.holds;
   const std::string member = options_.regions[random_() % options_.regions.size()];
