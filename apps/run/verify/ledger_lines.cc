@@ -103,21 +103,30 @@ std::vector<std::string> round_details(const diloco::CommitRecord& record,
   return lines;
 }
 
+namespace {
+
+nlohmann::json contribution_json(const diloco::Participant& one) {
+  nlohmann::json json{{"region", one.region},
+                      {"round", one.round},
+                      {"part", one.part},
+                      {"weight", one.weight},
+                      {"tokens", one.tokens},
+                      {"data_begin", one.data_begin},
+                      {"data_cursor", one.data_cursor},
+                      {"payload", diloco::to_hex(one.payload.hash)},
+                      {"payload_bytes", one.payload.size_bytes}};
+  if (one.proof) json["proof"] = diloco::to_hex(*one.proof);
+  if (one.whole) json["whole"] = diloco::to_hex(*one.whole);
+  return json;
+}
+
+}  // namespace
+
 nlohmann::json round_json(const diloco::CommitRecord& record, const ReportedNorms& norms) {
   nlohmann::json contributions = nlohmann::json::array(), standings = nlohmann::json::array();
+  const auto reported = norms.find(record.round);
   for (const diloco::Participant& one : record.participants) {
-    nlohmann::json json{{"region", one.region},
-                        {"round", one.round},
-                        {"part", one.part},
-                        {"weight", one.weight},
-                        {"tokens", one.tokens},
-                        {"data_begin", one.data_begin},
-                        {"data_cursor", one.data_cursor},
-                        {"payload", diloco::to_hex(one.payload.hash)},
-                        {"payload_bytes", one.payload.size_bytes}};
-    if (one.proof) json["proof"] = diloco::to_hex(*one.proof);
-    if (one.whole) json["whole"] = diloco::to_hex(*one.whole);
-    const auto reported = norms.find(record.round);
+    nlohmann::json json = contribution_json(one);
     if (reported != norms.end() && reported->second.contains(one.region)) {
       json["reported_delta_norm"] = reported->second.at(one.region).delta;
       json["reported_error_norm"] = reported->second.at(one.region).error;
