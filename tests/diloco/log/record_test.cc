@@ -127,6 +127,19 @@ TEST(ShardRecords, ShardsThatThePayloadDoesNotNameAreRefused) {
   EXPECT_EQ(refused(cut_in(3)), "accepted");
 }
 
+// Everybody would have all of it, and nobody could sum it.
+TEST(ShardRecords, ShardsAndSumsWithoutBytesAreRefused) {
+  Contribution made = cut_in(3);
+  made.shards[1].size_bytes = 0;
+  made.payload = whole_of(made.shards);
+  EXPECT_THAT(complaint_of([&] { parse_contribution(serialize(made)); }),
+              HasSubstr("a shard without bytes"));
+  CommitRecord record = record_with_sums(3);
+  record.sums[2].size_bytes = 0;
+  EXPECT_THAT(complaint_of([&] { parse_commit_record(serialize(record)); }),
+              HasSubstr("a shard without bytes"));
+}
+
 TEST(ShardRecords, MoreThan64ShardsAreRefused) {
   const std::string said = "more than 64 shards";
   EXPECT_THAT(complaint_of([] { parse_contribution(serialize(cut_in(65))); }), HasSubstr(said));

@@ -169,6 +169,18 @@ TEST_F(ShardVoteTest, SumsThatNobodyGetsLeadNowhere) {
   EXPECT_FALSE(one_.leads_nowhere(*one_.deadline() - Time{1}));
 }
 
+TEST_F(ShardVoteTest, SumsThatStillArriveAreWaitedForUnlessTheirMakerAloneSaysSo) {
+  one_.hear("a", word(0, "x"), Time{0});
+  ASSERT_TRUE(one_.look(kAll, kPatience));
+  const Time settled = 3 * kPatience;
+  ASSERT_TRUE(one_.settle(kAll, settled));
+  const Time deadline = *one_.deadline();
+  one_.note_progress("a", settled);
+  EXPECT_EQ(one_.deadline(), deadline) << "only a says that this is the sum";
+  one_.note_progress("c", settled);
+  EXPECT_GT(*one_.deadline(), deadline);
+}
+
 TEST_F(ShardVoteTest, TheWordOfIgnoredRegionsIsNotAwaitedAndDoesNotCount) {
   ShardVote vote(record(), 1, summers(), kPatience, Time{0}, {"a"});
   vote.hear("a", word(0, "lie"), Time{0});
