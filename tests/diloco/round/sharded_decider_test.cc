@@ -222,6 +222,14 @@ TEST_F(ShardedDeciderTest, AfterADraftThatLedNowhereTwoRegionsMustHaveEachShard)
   EXPECT_THAT(listed(decide_late(sharded_)), ElementsAre("a", "b", "c", "d"));
 }
 
+// e and a sum shard 4 of e's.
+TEST_F(ShardedDeciderTest, ThenAContributorThatSumsIsOneRegionAndNotTwo) {
+  for (const char* region : {"a", "b", "c", "d"}) hold(sharded_, made_in(region, 5), kFive);
+  hold(sharded_, made_in("e", 5), {"e", "b", "c", "d"});
+  sharded_.be_strict();
+  EXPECT_THAT(listed(decide_late(sharded_)), ElementsAre("a", "b", "c", "d"));
+}
+
 TEST_F(ShardedDeciderTest, ALinkThatComesBackLeavesTheDraft) {
   hold_all(sharded_, 5);
   const CommitRecord draft = decide(sharded_).value();
