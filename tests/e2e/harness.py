@@ -214,6 +214,17 @@ class EndToEnd(unittest.TestCase):
         self.run_causeway("simulate", config, "--out", self.out, *more, code=code)
         return read_json(self.out / "summary.json")
 
+    def simulate_through_a_kill(self, config, region="eu-west"):
+        """All processes of a region are killed after three rounds. The summary of the whole run."""
+        child = self.start("simulate", config, "--out", self.out, "--no-baseline")
+        wait_until(lambda: self.status(region).get("version", 0) >= 3, "three rounds", child)
+        kill(processes(str(self.out / "regions" / region)))
+        self.finish(child)
+        summary = read_json(self.out / "summary.json")
+        self.assert_identical(summary)
+        self.assertEqual(summary["rounds"], 80)
+        return summary
+
     def status(self, region):
         return read_json(self.out / "regions" / region / "status.json")
 

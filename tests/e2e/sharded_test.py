@@ -4,7 +4,7 @@ import os
 import signal
 import unittest
 
-from harness import DENSE, REGIONS, EndToEnd, kill, processes, read_json, wait_until
+from harness import DENSE, REGIONS, EndToEnd, processes, wait_until
 
 NAMES = (*REGIONS, "sa-east", "af-south")
 
@@ -53,13 +53,7 @@ class Sharded(EndToEnd):
         self.assertEqual(len(digests), 1)
 
     def test_a_region_that_is_killed_is_done_without_and_comes_back(self):
-        child = self.start("simulate", self.of_five(steps=400, exchange="sharded"), "--out", self.out, "--no-baseline")
-        wait_until(lambda: self.status("eu-west").get("version", 0) >= 3, "three rounds", child)
-        kill(processes(str(self.out / "regions" / "eu-west")))
-        self.finish(child)
-        summary = read_json(self.out / "summary.json")
-        self.assert_identical(summary)
-        self.assertEqual(summary["rounds"], 80)
+        self.simulate_through_a_kill(self.of_five(steps=400, exchange="sharded"))
 
     def test_a_region_that_hangs_is_replaced_as_a_summer(self):
         child = self.start("simulate", self.of_five(steps=3000, exchange="sharded"), "--out", self.out, "--no-baseline")

@@ -128,13 +128,7 @@ class Simulate(EndToEnd):
         self.assertGreater(len(set(steps)), 1)
 
     def test_killed_region_is_restarted_catches_up_and_rejoins(self):
-        child = self.start("simulate", self.config(steps=400), "--out", self.out, "--no-baseline")
-        wait_until(lambda: self.status("eu-west").get("version", 0) >= 3, "three rounds", child)
-        kill(processes(str(self.out / "regions" / "eu-west")))
-        self.finish(child)
-        summary = read_json(self.out / "summary.json")
-        self.assert_identical(summary)
-        self.assertEqual(summary["rounds"], 80)
+        summary = self.simulate_through_a_kill(self.config(steps=400))
         self.assertGreaterEqual(summary["restarts"], 2)
 
     def test_killed_leader_is_replaced_and_the_run_goes_on_at_once(self):
