@@ -167,28 +167,29 @@ TEST_F(RelayTest, FewBytesThatWaitAMomentMissNothing) {
   EXPECT_EQ(relay_->verdict().shortfall, 0);
 }
 
-// A sender that fills its socket waits for the relay, which this thread keeps from reading.
+// A sender that fills its socket waits for the relay, which this thread keeps from reading for so
+// long that the link has sent all it had.
 TEST_F(RelayTest, AFullSocketThatWaitsMissesWhatTheLinkHadCarried) {
   use(fast());
   auto [client, server] = connected();
   client.non_blocking(true);
-  const std::string block(1 << 20, 'x');
   std::string text;
-  // The relay has read some of this when it comes to its turn again, and more waits.
-  std::size_t sent = 0;
+  std::error_code end;
   std::vector<asio::awaitable<void>> both;
-  both.push_back([](auto self, tcp::socket& from, const std::string& all,
-                    std::size_t& count) -> asio::awaitable<void> {
-    // On a busy host the relay may find all that there is each time, for a while.
-    while (self->stats("a", "b").missed_bytes == 0 && count < (std::size_t{1} << 30)) {
+  both.push_back([](auto self, tcp::socket& from) -> asio::awaitable<void> {
+    const std::string block(1 << 20, 'x');
+    std::size_t sent = 0;
+    while (self->stats("a", "b").missed_bytes == 0 && sent < (std::size_t{1} << 28)) {
       std::error_code full;
-      count += from.write_some(asio::buffer(all), full);
+      sent += from.write_some(asio::buffer(block), full);
+      const auto link_is_idle = Clock::now() + 1ms;
+      while (Clock::now() < link_is_idle) {
+      }
       co_await asio::post(self->context_, asio::use_awaitable);
     }
-  }(this, client, block, sent));
-  run(std::move(both));
-  both.clear();
-  both.push_back(receive(server, text, sent));
+    from.shutdown(tcp::socket::shutdown_send);
+  }(this, client));
+  both.push_back(receive_all(server, text, end));
   run(std::move(both));
   EXPECT_GT(stats("a", "b").missed_bytes, 0U);
 }
