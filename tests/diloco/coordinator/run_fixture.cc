@@ -135,18 +135,25 @@ void FakeWorker::train(WorkerSession& session, const Train& order, const std::st
   contributed_ = order.round;
 }
 
+namespace {
+
+std::string expected_start(const CommitRecord& record, std::size_t payload) {
+  if (!record.sums.empty()) return "sum of";
+  return "payload of " + record.participants[payload].region + " in round " +
+         std::to_string(record.round);
+}
+
+}  // namespace
+
 void FakeWorker::apply(WorkerSession& session, const Apply& order) {
   std::string chained = to_hex(state_);
   for (std::size_t i = 0; i < order.payloads.size(); ++i) {
-    const Participant& participant = order.record.participants[i];
     const auto bytes = order.payloads[i].bytes();
     const std::string text(reinterpret_cast<const char*>(bytes.data()), bytes.size());
-    const std::string expected =
-        "payload of " + participant.region + " in round " + std::to_string(order.record.round);
-    if (!text.starts_with(expected)) {
+    if (!text.starts_with(expected_start(order.record, i)))
       throw std::system_error(std::make_error_code(std::errc::bad_message), "wrong payload");
-    }
-    chained += to_hex(sha256(bytes)) + std::to_string(participant.weight);
+    chained += to_hex(sha256(bytes));
+    if (order.record.sums.empty()) chained += std::to_string(order.record.participants[i].weight);
   }
   adopt(session, order.record.round + 1, sha256(bytes_of(chained)));
 }
@@ -166,6 +173,31 @@ void FakeWorker::adopt(WorkerSession& session, Round version, const Digest& stat
 }
 
 // ---- TestRun ----
+
+namespace {
+
+// Each begins with what it is a part of.
+std::vector<std::vector<std::byte>> cut_in_three(std::span<const std::byte> payload) {
+  std::vector<std::vector<std::byte>> shards;
+  for (int i = 0; i < 3; ++i) {
+    const std::string name = "shard " + std::to_string(i) + " of ";
+    const auto head = bytes_of(name);
+    shards.emplace_back(head.begin(), head.end());
+    const auto part = payload.first(payload.size() / 3);
+    shards.back().insert(shards.back().end(), part.begin(), part.end());
+  }
+  return shards;
+}
+
+ShardTools::Sum sum_by_name(std::span<const ShardTools::Term> terms, std::optional<std::uint32_t>) {
+  std::string text = "sum of";
+  for (const ShardTools::Term& term : terms)
+    text += " " + to_hex(sha256(term.payload)) + std::to_string(term.weight);
+  const auto bytes = bytes_of(text);
+  return {.payload = {bytes.begin(), bytes.end()}, .left_out = {}};
+}
+
+}  // namespace
 
 TestRun::TestRun(std::vector<std::string> regions, Round rounds)
     : regions_(std::move(regions)), rounds_(rounds), pki_(regions_) {
@@ -210,6 +242,10 @@ CoordinatorOptions TestRun::options(const std::string& region, Start start) cons
   options.directory = directory(region);
   options.protocol.spool_bytes = nodes_.at(region).spool_bytes_max;
   options.copying = copying_;
+  if (sharded_) {
+    options.protocol.exchange = ExchangeKind::sharded;
+    options.shards = {.cut = cut_in_three, .sum = sum_by_name};
+  }
   options.mesh.bind = {.host = "127.0.0.1", .port = nodes_.at(region).port};
   options.mesh.credentials = pki_.credentials(region);
   options.mesh.reconnect_delay_min = milliseconds{20};

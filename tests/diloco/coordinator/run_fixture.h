@@ -98,6 +98,8 @@ class TestRun {
   // Where coordinators started from now on copy what workers hand over.
   void set_copying(asio::any_io_executor executor) { copying_ = std::move(executor); }
   void set_grace_max(std::chrono::milliseconds grace) { grace_max_ = grace; }
+  // All rounds, with three shards of each payload.
+  void shard() { sharded_ = true; }
 
  private:
   struct Node {
@@ -121,6 +123,7 @@ class TestRun {
   std::vector<std::string> regions_;
   Round rounds_;
   std::chrono::milliseconds grace_max_{20'000};
+  bool sharded_ = false;
   asio::any_io_executor copying_;
   test::TemporaryDirectory root_;
   test::TestPki pki_;
