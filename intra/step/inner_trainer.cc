@@ -41,8 +41,8 @@ struct Share {
 // batches.
 // Regions draw different dropout masks; the odd constant spreads neighbouring indices over the
 // seed's bits.
-std::uint64_t dropout_seed(const WorkerOptions& options) {
-  return options.train.seed ^ (0x9E3779B97F4A7C15ULL * (options.region_index + 1));
+std::uint64_t dropout_seed(const WorkerOptions& options, std::size_t region) {
+  return options.train.seed ^ (0x9E3779B97F4A7C15ULL * (region + 1));
 }
 
 class ModelTrainer : public InnerTrainer {
@@ -51,9 +51,7 @@ class ModelTrainer : public InnerTrainer {
       : options_(options),
         stepper_(std::move(stepper)),
         dataset_(options.data),
-        sampler_(dataset_, options.model.context, options.train.seed,
-                 options.data.per_region ? 0 : options.region_index,
-                 options.data.per_region ? 1 : options.region_count) {
+        samplers_(samplers(options, dataset_)) {
     check_validation(dataset_, options.model.context);
     if (options.data.validation_files.empty()) return;
     common_.emplace(common_validation(options.data));
@@ -63,11 +61,7 @@ class ModelTrainer : public InnerTrainer {
   void join(Collective& group, TrainingState& state) override {
     group_ = &group;
     state_ = &state;
-    // The baseline's group is of all regions, the batch is one region's.
-    const bool mixed = options_.synchronous.has_value();
-    const auto rank = static_cast<std::int64_t>(mixed ? options_.rank : group.rank());
-    const auto world = static_cast<std::int64_t>(mixed ? options_.world : group.size());
-    share_ = Share{0, options_.train.batch}.part(rank, world);
+    share_ = share(group);
     stepper_->join(group, state);
   }
 
@@ -79,7 +73,7 @@ class ModelTrainer : public InnerTrainer {
 
   StepOutcome step(const InnerStep& step, bool stop_requested) override {
     assert(group_);
-    if (step.share.count > 0) sampler_.set_share(step.share);
+    if (step.share.count > 0) samplers_.front().set_share(step.share);
     stepper_->begin(learning_rate(options_.inner, step.index, options_.train.steps));
     backward(step);
     const Stepper::Summed own = stepper_->finish();
@@ -127,10 +121,37 @@ class ModelTrainer : public InnerTrainer {
     return loss;
   }
 
-  // This rank's part of the gradient.
+  static std::vector<Sampler> samplers(const WorkerOptions& options, const Dataset& dataset) {
+    const auto sampler = [&](std::size_t index, std::size_t count) {
+      return Sampler(dataset, options.model.context, options.train.seed, index, count);
+    };
+    if (options.data.per_region) return {sampler(0, 1)};
+    if (options.regions_computed() == 1)
+      return {sampler(options.region_index, options.region_count)};
+    std::vector<Sampler> all;
+    for (std::size_t index = 0; index < options.region_count; ++index)
+      all.push_back(sampler(index, options.region_count));
+    return all;
+  }
+
+  // The baseline's group is of all regions, the batch is one region's, unless one rank computes
+  // all.
+  Share share(const Collective& group) const {
+    const auto regions = static_cast<std::int64_t>(options_.regions_computed());
+    if (regions > 1) return {0, options_.train.batch * regions};
+    const bool mixed = options_.synchronous.has_value();
+    const auto rank = static_cast<std::int64_t>(mixed ? options_.rank : group.rank());
+    const auto world = static_cast<std::int64_t>(mixed ? options_.world : group.size());
+    return Share{0, options_.train.batch}.part(rank, world);
+  }
+
+  // This rank's part of the gradient. Dropout masks are a region's own, so that a part of which any
+  // is dropped is of one region.
   void backward(const InnerStep& step) {
+    const std::int64_t of_regions =
+        options_.model.dropout > 0 ? static_cast<std::int64_t>(options_.regions_computed()) : 1;
     const std::int64_t parts =
-        std::min<std::int64_t>(options_.train.micro_batches, share_.sequences);
+        std::min<std::int64_t>(options_.train.micro_batches * of_regions, share_.sequences);
     for (std::int64_t part = 0; part < parts; ++part) {
       backward(step, share_.part(part, parts), part + 1 == parts);
     }
@@ -143,8 +164,9 @@ class ModelTrainer : public InnerTrainer {
         static_cast<float>(micro.sequences) /
         static_cast<float>(options_.train.batch * static_cast<std::int64_t>(replicas));
     read_samples(step.cursor, micro);
-    const DropoutKey dropout{dropout_seed(options_), step.index,
-                             static_cast<std::uint64_t>(micro.first)};
+    const std::int64_t first = micro.first % options_.train.batch;
+    const DropoutKey dropout{dropout_seed(options_, region_of(micro.first)), step.index,
+                             static_cast<std::uint64_t>(first)};
     stepper_->accumulate({tokens_, targets_, micro.sequences, options_.model.context}, dropout,
                          scale, last);
   }
@@ -155,10 +177,19 @@ class ModelTrainer : public InnerTrainer {
     tokens_.resize(count * length);
     targets_.resize(count * length);
     for (std::size_t i = 0; i < count; ++i) {
-      sampler_.read(cursor + static_cast<std::uint64_t>(micro.first) + i,
-                    std::span(tokens_).subspan(i * length, length),
-                    std::span(targets_).subspan(i * length, length));
+      const std::int64_t place = micro.first + static_cast<std::int64_t>(i);
+      const std::int64_t batch = options_.train.batch;
+      samplers_[static_cast<std::size_t>(place / batch)].read(
+          cursor + static_cast<std::uint64_t>(place % batch),
+          std::span(tokens_).subspan(i * length, length),
+          std::span(targets_).subspan(i * length, length));
     }
+  }
+
+  // Whose sequence this one of share_ is.
+  std::size_t region_of(std::int64_t sequence) const {
+    if (options_.regions_computed() == 1) return options_.region_index;
+    return static_cast<std::size_t>(sequence / options_.train.batch);
   }
 
   void update(const InnerStep& step, float loss) {
@@ -178,7 +209,7 @@ class ModelTrainer : public InnerTrainer {
   Dataset dataset_;
   std::optional<Dataset> common_;  // data.validation_files
   std::optional<DataReading> reading_;
-  Sampler sampler_;
+  std::vector<Sampler> samplers_;               // of the regions whose batches it computes
   std::vector<std::int32_t> tokens_, targets_;  // one micro-batch
   Share share_;                                 // this rank's, in its group
   Collective* group_ = nullptr;

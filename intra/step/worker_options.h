@@ -88,12 +88,18 @@ struct WorkerOptions : Recipe {
   std::filesystem::path certificates = {};
   // Set: the fully synchronous baseline. No coordinator and no outer optimizer: gradients are
   // averaged over all regions' ranks each step. rank/world above stay the region's own; these are
-  // of the whole group, which meets beside the regions' directories.
+  // of the whole group, which meets beside the regions' directories. A group of one computes the
+  // batches of all regions, which then must have the same data.
   struct Synchronous {
     std::size_t rank, world;
     std::string generation;
   };
   std::optional<Synchronous> synchronous;
+
+  // Whose batches this region's ranks compute.
+  std::size_t regions_computed() const {
+    return synchronous && synchronous->world == 1 ? region_count : 1;
+  }
 
   // In a group of so many. The baseline, which others are measured by, sums in fp32.
   bool sums_in_bf16(std::size_t ranks) const {

@@ -79,7 +79,8 @@ class SynchronousWorker {
     stopwatch_.charge(state_.compute_s);
     state_.in_region_s += outcome.in_region_s;
     ++state_.steps;
-    state_.tokens += batch * static_cast<std::uint64_t>(options_.model.context);
+    state_.tokens +=
+        batch * options_.regions_computed() * static_cast<std::uint64_t>(options_.model.context);
     if (outcome.stop) {
       trainer_->leave();
       throw std::system_error(Errc::interrupted,

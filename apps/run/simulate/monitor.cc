@@ -41,10 +41,8 @@ std::uint64_t Monitor::version(const std::string& region) const {
 void Monitor::begin(const std::string& phase, double elapsed_s) {
   if (view_.phase == phase) return;
   view_.phase = phase;
-  for (RegionView& region : view_.regions) {
-    region = RegionView{};
-    region.state = "starting";
-  }
+  view_.regions.assign(config_.regions.size(), RegionView{});
+  for (RegionView& region : view_.regions) region.state = "starting";
   for (std::size_t i = 0; i < config_.regions.size(); ++i)
     view_.regions[i].name = config_.regions[i].name;
   view_.round = view_.rounds = 0;
@@ -99,9 +97,13 @@ void Monitor::follow_k(const RegionStatus& status) {
   note(k_change_);
 }
 
-const View& Monitor::observe_baseline(double elapsed_s) {
+const View& Monitor::observe_baseline(double elapsed_s, bool one_process) {
   begin("synchronous baseline", elapsed_s);
-  for (std::size_t i = 0; i < config_.regions.size(); ++i) {
+  if (one_process) {
+    view_.regions.resize(1);
+    view_.regions.front().name = "all regions";
+  }
+  for (std::size_t i = 0; i < view_.regions.size(); ++i) {
     const auto status = read_status(directory_.baseline(config_.regions[i].name));
     if (status) take(i, i == 0 ? "baseline" : "", *status, elapsed_s);
   }

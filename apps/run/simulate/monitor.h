@@ -28,7 +28,8 @@ class Monitor {
 
   // `elapsed_s` since the phase began, earlier sessions included.
   const View& observe_training(double elapsed_s, std::uint32_t restarts);
-  const View& observe_baseline(double elapsed_s);
+  // `one_process`: one for all regions, shown as such.
+  const View& observe_baseline(double elapsed_s, bool one_process);
 
   // Rounds applied by a region, as last read: grows while its processes get on.
   std::uint64_t version(const std::string& region) const;

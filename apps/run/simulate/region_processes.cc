@@ -26,8 +26,8 @@ constexpr int kWrongInput = 2;
 
 // Workers share the cores. OpenMP threads that spin while they wait would take them from each
 // other.
-std::map<std::string, std::string> worker_environment(const Launch& launch) {
-  const unsigned threads = std::max(1U, launch.cores / total_workers(launch.config));
+std::map<std::string, std::string> worker_environment(const Launch& launch, unsigned workers) {
+  const unsigned threads = std::max(1U, launch.cores / workers);
   return {{"OMP_NUM_THREADS", std::to_string(threads)}, {"OMP_WAIT_POLICY", "passive"}};
 }
 
@@ -68,7 +68,7 @@ ProcessOptions coordinator_command(const Launch& launch, const Wan& wan,
 }
 
 ProcessOptions worker_command(const Launch& launch, const std::string& region, std::uint32_t rank,
-                              const fs::path& directory) {
+                              const fs::path& directory, unsigned workers) {
   ProcessOptions options;
   options.arguments = {launch.program.string(),
                        "worker",
@@ -79,7 +79,7 @@ ProcessOptions worker_command(const Launch& launch, const std::string& region, s
                        std::to_string(rank),
                        "--directory",
                        directory.string()};
-  options.environment = worker_environment(launch);
+  options.environment = worker_environment(launch, workers);
   options.log = directory / fmt::format("worker-{}.log", rank);
   return options;
 }
@@ -107,7 +107,7 @@ ProcessOptions program_command(const Launch& launch, const std::string& region) 
   const fs::path directory = fs::absolute(launch.directory.region(region));
   ProcessOptions options;
   options.arguments = {"/bin/sh", "-c", shell_line(launch.worker)};
-  for (auto& [name, value] : worker_environment(launch)) {
+  for (auto& [name, value] : worker_environment(launch, total_workers(launch.config))) {
     if (std::getenv(name.c_str()) == nullptr) options.environment[name] = value;
   }
   options.environment["CAUSEWAY_REGION"] = region;
@@ -169,6 +169,7 @@ std::uint32_t total_workers(const Config& config) {
 
 std::vector<Supervised> training_processes(const Launch& launch, const Wan& wan,
                                            const Monitor& monitor) {
+  const std::uint32_t workers = total_workers(launch.config);
   std::vector<Supervised> processes;
   for (const RegionConfig& region : launch.config.regions) {
     const std::string name = region.name;
@@ -179,10 +180,10 @@ std::vector<Supervised> training_processes(const Launch& launch, const Wan& wan,
     for (std::uint32_t rank = 0; rank < region.workers; ++rank) {
       processes.push_back(supervised(
           fmt::format("{} worker {}", name, rank),
-          [&launch, &wan, name, rank] {
+          [&launch, &wan, name, rank, workers] {
             ProcessOptions options =
                 launch.worker.empty()
-                    ? worker_command(launch, name, rank, launch.directory.region(name))
+                    ? worker_command(launch, name, rank, launch.directory.region(name), workers)
                     : program_command(launch, name);
             options.network_namespace = wan.network_namespace(name);
             return options;
@@ -199,21 +200,31 @@ std::vector<Supervised> training_processes(const Launch& launch, const Wan& wan,
   return processes;
 }
 
+bool baseline_is_one_process(const Config& config, unsigned cores) {
+  const auto is_like_others = [](const RegionConfig& region) {
+    return region.data_files.empty() && region.device == intra::Device::cpu;
+  };
+  return total_workers(config) > cores && config.train.timed_step_ms == 0 &&
+         !config.data.per_region && std::ranges::all_of(config.regions, is_like_others);
+}
+
 std::vector<Supervised> baseline_processes(const Launch& launch, const std::string& generation) {
-  const std::uint32_t world = total_workers(launch.config);
-  std::uint32_t next = 0;
+  const bool one = baseline_is_one_process(launch.config, launch.cores);
+  const std::uint32_t world = one ? 1 : total_workers(launch.config);
   std::vector<Supervised> processes;
   for (const RegionConfig& region : launch.config.regions) {
     const fs::path directory = launch.directory.baseline(region.name);
     diloco::create_private_directories(directory);
-    for (std::uint32_t rank = 0; rank < region.workers; ++rank, ++next) {
-      ProcessOptions options = worker_command(launch, region.name, rank, directory);
-      options.arguments.insert(options.arguments.end(),
-                               {"--synchronous-rank", std::to_string(next), "--synchronous-world",
-                                std::to_string(world), "--generation", generation});
+    for (std::uint32_t rank = 0; rank < region.workers && processes.size() < world; ++rank) {
+      ProcessOptions options = worker_command(launch, region.name, rank, directory, world);
+      options.arguments.insert(
+          options.arguments.end(),
+          {"--synchronous-rank", std::to_string(processes.size()), "--synchronous-world",
+           std::to_string(world), "--generation", generation});
       processes.push_back(supervised(
-          fmt::format("baseline {} worker {}", region.name, rank), [options] { return options; },
-          [] { return std::uint64_t{0}; }));
+          one ? std::string("baseline worker")
+              : fmt::format("baseline {} worker {}", region.name, rank),
+          [options] { return options; }, [] { return std::uint64_t{0}; }));
     }
   }
   return processes;

@@ -31,7 +31,11 @@ std::uint32_t total_workers(const Config& config);
 std::vector<Supervised> training_processes(const Launch& launch, const Wan& wan,
                                            const Monitor& monitor);
 
-// All workers as one synchronous group, named by `generation`.
+// Workers in lockstep on fewer cores wait for each other. Where all train on the same data, and on
+// CPUs, one process then computes what they would: the same batches and the same mean.
+bool baseline_is_one_process(const Config& config, unsigned cores);
+
+// All workers as one synchronous group, named by `generation`, or one process for all.
 std::vector<Supervised> baseline_processes(const Launch& launch, const std::string& generation);
 
 // Text from the trained model, for the report.

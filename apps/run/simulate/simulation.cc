@@ -204,11 +204,11 @@ class Simulation {
     options.restart = false;  // the others of its group cannot go on without it
     const auto now = std::chrono::system_clock::now().time_since_epoch();
     const std::string generation = fmt::format("baseline-{}-{}", now.count(), ::getpid());
-    co_return co_await supervise(baseline_processes(launch_, generation), options,
-                                 [this](double here_s) {
-                                   spent_.baseline_wall_s = here_s;
-                                   show(monitor_.observe_baseline(here_s));
-                                 });
+    co_return co_await supervise(
+        baseline_processes(launch_, generation), options, [this](double here_s) {
+          spent_.baseline_wall_s = here_s;
+          show(monitor_.observe_baseline(here_s, baseline_is_one_process(config_, launch_.cores)));
+        });
   }
 
   // Runs the processes to their end, calling `show` with the seconds since their start several

@@ -121,12 +121,21 @@ TEST_F(MonitorTest, KeepsOneSamplePerRoundOrSecond) {
 TEST_F(MonitorTest, BaselineIsKeptAsOneSeries) {
   write_status("baseline/east", 0, 10, 0);
   write_status("baseline/west", 0, 10, 0);
-  const View& view = monitor_.observe_baseline(3);
+  const View& view = monitor_.observe_baseline(3, false);
   EXPECT_EQ(view.phase, "synchronous baseline");
   EXPECT_EQ(view.rounds, 0U);
   const std::vector<Sample> samples = read_samples(run_.progress_file());
   ASSERT_EQ(samples.size(), 1U);
   EXPECT_EQ(samples[0].region, "baseline");
+}
+
+TEST_F(MonitorTest, BaselineOfOneProcessIsShownAsThatOfAllRegions) {
+  monitor_.observe_training(1, 0);
+  write_status("baseline/east", 0, 10, 0);
+  const View& view = monitor_.observe_baseline(3, true);
+  ASSERT_EQ(view.regions.size(), 1U);
+  EXPECT_EQ(view.regions[0].name, "all regions");
+  EXPECT_EQ(view.regions[0].step, 10U);
 }
 
 }  // namespace

@@ -161,6 +161,14 @@ TEST(MemoryNeed, OfTheBaselineHasNoPayloads) {
   EXPECT_FALSE(parts_of(options).contains("own payload"));
 }
 
+TEST(MemoryNeed, OfABaselineThatComputesForAllRegionsIsOfAllBatches) {
+  WorkerOptions options = small();
+  options.region_count = 5;
+  options.train.batch = 48;
+  options.synchronous = WorkerOptions::Synchronous{.rank = 0, .world = 1, .generation = "1"};
+  EXPECT_TRUE(parts_of(options).contains("activations of 240 sequences"));
+}
+
 TEST(MemoryNeed, IsOneLineInMebibytes) {
   EXPECT_EQ(describe({{"parameters", 3U << 20}, {"residual", (1U << 20) + 1}}),
             "memory: at most 5 MiB of this host: parameters 3 MiB, residual 2 MiB");

@@ -1,9 +1,11 @@
 #include "intra/worker/run_worker.h"
 
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <omp.h>
 
+#include <cmath>
 #include <fstream>
 #include <future>
 #include <nlohmann/json.hpp>
@@ -17,36 +19,51 @@ namespace {
 
 constexpr std::uint64_t kSteps = 10;
 
+const std::function<bool()> kGoesOn = [] { return false; };
+
+WorkerOptions options_of(const TemporaryDirectory& directory, std::size_t region,
+                         std::size_t regions, float dropout) {
+  WorkerOptions options = tiny_options(directory);
+  options.region.append("r").append(std::to_string(region));
+  options.region_index = region;
+  options.region_count = regions;
+  options.model.dropout = dropout;
+  options.train.steps = kSteps;
+  options.directory = directory.path() / options.region;
+  return options;
+}
+
 // Regions "r0", "r1", ... of `world` ranks each, all in one group; the results by rank of the
 // group.
 std::vector<WorkerResult> run_group(const TemporaryDirectory& directory, std::size_t regions,
-                                    std::uint32_t world, const std::string& generation = "test") {
+                                    std::uint32_t world, const std::string& generation = "test",
+                                    float dropout = 0) {
   std::vector<WorkerOptions> options;
   for (std::size_t region = 0; region < regions; ++region) {
     for (std::uint32_t rank = 0; rank < world; ++rank) {
-      WorkerOptions one = tiny_options(directory);
-      one.region.append("r").append(std::to_string(region));
-      one.region_index = region;
-      one.region_count = regions;
+      WorkerOptions one = options_of(directory, region, regions, dropout);
       one.rank = rank;
       one.world = world;
-      one.train.steps = kSteps;
-      one.directory = directory.path() / one.region;
       one.synchronous = {options.size(), regions * world, generation};
       options.push_back(one);
     }
   }
-  const std::function<bool()> never = [] { return false; };
   std::vector<std::future<WorkerResult>> running;
   for (const WorkerOptions& one : options) {
     running.push_back(std::async(std::launch::async, [&] {
       omp_set_num_threads(1);  // there are more ranks than cores
-      return run_synchronous(one, never);
+      return run_synchronous(one, kGoesOn);
     }));
   }
   std::vector<WorkerResult> results;
   for (auto& result : running) results.push_back(result.get());
   return results;
+}
+
+WorkerResult run_for_all(const TemporaryDirectory& directory, std::size_t regions, float dropout) {
+  WorkerOptions options = options_of(directory, 0, regions, dropout);
+  options.synchronous = {0, 1, "all"};
+  return run_synchronous(options, kGoesOn);
 }
 
 TEST(SynchronousWorker, RegionsStayEqualAndEachLeavesItsResult) {
@@ -75,6 +92,19 @@ TEST(SynchronousWorker, ASecondRegionBringsOtherSamples) {
   const TemporaryDirectory directory;
   const auto one = run_group(directory, 1, 1), two = run_group(directory, 2, 1, "two");
   EXPECT_NE(one[0].params_digest, two[0].params_digest);
+}
+
+// Other samples, or another dropout mask, change the loss by far more than the order of a sum does.
+TEST(SynchronousWorker, OneProcessComputesWhatAllRegionsWould) {
+  const TemporaryDirectory directory;
+  for (const float dropout : {0.0F, 0.3F}) {
+    const auto group = run_group(directory, 3, 1, fmt::format("of-{}", dropout), dropout);
+    const WorkerResult one = run_for_all(directory, 3, dropout);
+    EXPECT_NEAR(*one.val_loss(), *group[0].val_loss(), 1e-5);
+    EXPECT_EQ(one.progress.tokens(), 3 * group[0].progress.tokens());
+    const auto other = run_for_all(directory, 2, dropout);
+    EXPECT_GT(std::abs(*other.val_loss() - *one.val_loss()), 1e-3);
+  }
 }
 
 TEST(SynchronousWorker, StopsWhenInterrupted) {
