@@ -16,7 +16,7 @@ constexpr std::uint64_t kPerBlock = 50;
 constexpr std::uint64_t kPerBlock = 500;
 #endif
 
-// A block of them.
+// A block of them. "MoreBlocks" are labelled slow: `./check --slow` runs them too.
 void expect_all_hold(Schedule (*make)(std::uint64_t seed), int block) {
   const auto first = static_cast<std::uint64_t>(block) * kPerBlock;
   for (std::uint64_t seed = first; seed < first + kPerBlock; ++seed) {
@@ -28,37 +28,43 @@ class RandomSchedules : public ::testing::TestWithParam<int> {};
 TEST_P(RandomSchedules, KeepOneHistoryLoseNothingAndEndOnceHealed) {
   expect_all_hold(make_schedule, GetParam());
 }
-INSTANTIATE_TEST_SUITE_P(Blocks, RandomSchedules, ::testing::Range(0, 14));
+INSTANTIATE_TEST_SUITE_P(Blocks, RandomSchedules, ::testing::Range(0, 4));
+INSTANTIATE_TEST_SUITE_P(MoreBlocks, RandomSchedules, ::testing::Range(4, 14));
 
 class ChangingSchedules : public ::testing::TestWithParam<int> {};
 TEST_P(ChangingSchedules, KeepOneHistoryWhileMembersComeAndGo) {
   expect_all_hold(make_changing_schedule, GetParam());
 }
-INSTANTIATE_TEST_SUITE_P(Blocks, ChangingSchedules, ::testing::Range(0, 6));
+INSTANTIATE_TEST_SUITE_P(Blocks, ChangingSchedules, ::testing::Range(0, 2));
+INSTANTIATE_TEST_SUITE_P(MoreBlocks, ChangingSchedules, ::testing::Range(2, 6));
 
 class DamagedSchedules : public ::testing::TestWithParam<int> {};
 TEST_P(DamagedSchedules, ALedgerThatTheDiskSpoiltIsMendedFromTheOthers) {
   expect_all_hold(make_damaged_schedule, GetParam());
 }
-INSTANTIATE_TEST_SUITE_P(Blocks, DamagedSchedules, ::testing::Range(0, 4));
+INSTANTIATE_TEST_SUITE_P(Blocks, DamagedSchedules, ::testing::Range(0, 1));
+INSTANTIATE_TEST_SUITE_P(MoreBlocks, DamagedSchedules, ::testing::Range(1, 4));
 
 class SpoiltSchedules : public ::testing::TestWithParam<int> {};
 TEST_P(SpoiltSchedules, ACopyThatADiskSpoiltIsThrownAwayAndFetchedAgain) {
   expect_all_hold(make_spoilt_schedule, GetParam());
 }
-INSTANTIATE_TEST_SUITE_P(Blocks, SpoiltSchedules, ::testing::Range(0, 4));
+INSTANTIATE_TEST_SUITE_P(Blocks, SpoiltSchedules, ::testing::Range(0, 1));
+INSTANTIATE_TEST_SUITE_P(MoreBlocks, SpoiltSchedules, ::testing::Range(1, 4));
 
 class LostSchedules : public ::testing::TestWithParam<int> {};
 TEST_P(LostSchedules, WhatNobodyHasIsTakenOutOfItsRoundAndTheRunGoesOn) {
   expect_all_hold(make_lost_schedule, GetParam());
 }
-INSTANTIATE_TEST_SUITE_P(Blocks, LostSchedules, ::testing::Range(0, 4));
+INSTANTIATE_TEST_SUITE_P(Blocks, LostSchedules, ::testing::Range(0, 1));
+INSTANTIATE_TEST_SUITE_P(MoreBlocks, LostSchedules, ::testing::Range(1, 4));
 
 class ShardedSchedules : public ::testing::TestWithParam<int> {};
 TEST_P(ShardedSchedules, SumsOfShardsAreOneHistoryWhateverFails) {
   expect_all_hold(make_sharded_schedule, GetParam());
 }
 INSTANTIATE_TEST_SUITE_P(Blocks, ShardedSchedules, ::testing::Range(0, 1));
+INSTANTIATE_TEST_SUITE_P(MoreBlocks, ShardedSchedules, ::testing::Range(1, 5));
 
 class LyingSchedules : public ::testing::TestWithParam<int> {};
 TEST_P(LyingSchedules, TheOthersGoOnWhateverOneMemberSays) {
