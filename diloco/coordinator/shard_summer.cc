@@ -70,7 +70,9 @@ struct ShardSummer::Work {
     }
     if (!damaged.empty()) return {};
     sum = tools->sum(terms, lowest_from);
-    return SealedBytes(std::span<const std::byte>(sum.payload));
+    SealedBytes sealed{std::span<const std::byte>(sum.payload)};
+    sum.payload = {};
+    return sealed;
   }
 };
 
@@ -85,7 +87,10 @@ asio::awaitable<SealedBytes> make_in_thread(std::shared_ptr<Work> work) {
 }  // namespace
 
 ShardSummer::ShardSummer(CoordinatorContext context)
-    : context_(std::move(context)), tasks_(context_.executor), threads_(thread_count()) {}
+    : context_(std::move(context)),
+      tasks_(context_.executor),
+      threads_(thread_count()),
+      thread_(context_.options.copying ? context_.options.copying : threads_.get_executor()) {}
 
 void ShardSummer::carry_out(const SumShard& action) {
   if (!context_.ending.closing()) tasks_.spawn(sum(action));
@@ -93,37 +98,46 @@ void ShardSummer::carry_out(const SumShard& action) {
 
 asio::awaitable<void> ShardSummer::sum(SumShard action) {
   const auto work = std::make_shared<Work>();
-  inter::Spool& spool = context_.directory.spool();
-  const asio::any_io_executor& given = context_.options.copying;
-  const asio::any_io_executor thread = given ? given : threads_.get_executor();
   std::exception_ptr failure;
-  bool full = false;
   try {
-    for (const inter::BlobId& blob : action.inputs)
-      if (spool.has(blob)) work->inputs.emplace_back(blob, spool.path(blob));
-    for (const Participant& one : action.draft.participants) work->weights.push_back(one.weight);
-    work->lowest_from = first_lowest(context_.protocol().tensors());
-    work->tools = &context_.options.shards;
-    if (work->inputs.size() == action.inputs.size()) {
-      const SealedBytes made =
-          co_await asio::co_spawn(thread, make_in_thread(work), asio::use_awaitable);
-      if (!made.empty()) work->copied = co_await copy_to_spool(made.share(), spool, thread);
-    }
-  } catch (const std::system_error& error) {
-    full = error.code() == inter::Errc::spool_full;
-    if (!full) failure = std::current_exception();
+    co_await make(action, work);
   } catch (...) {
     failure = std::current_exception();
-  }
-  if (full) {
-    context_.driver.handle(RoomNeeded{work->sum.payload.size()});
-    asio::steady_timer timer(context_.executor, kRoomAgain);
-    co_await timer.async_wait(asio::use_awaitable);
   }
   context_.ending.guard([&] {
     if (failure) std::rethrow_exception(failure);
     finish(action, *work);
   });
+}
+
+asio::awaitable<void> ShardSummer::make(const SumShard& action, std::shared_ptr<Work> work) {
+  const inter::Spool& spool = context_.directory.spool();
+  for (const inter::BlobId& blob : action.inputs)
+    if (spool.has(blob)) work->inputs.emplace_back(blob, spool.path(blob));
+  if (work->inputs.size() < action.inputs.size()) co_return;
+  for (const Participant& one : action.draft.participants) work->weights.push_back(one.weight);
+  work->lowest_from = first_lowest(context_.protocol().tensors());
+  work->tools = &context_.options.shards;
+  const SealedBytes made =
+      co_await asio::co_spawn(thread_, make_in_thread(work), asio::use_awaitable);
+  if (!made.empty()) work->copied = co_await store(made, action.draft.round);
+}
+
+// What is summed is kept while the spool has no room for it: to sum it again would take long. Of no
+// use once the round is over.
+asio::awaitable<Copied> ShardSummer::store(const SealedBytes& sum, Round round) {
+  asio::steady_timer timer(context_.executor);
+  do {
+    try {
+      co_return co_await copy_to_spool(sum.share(), context_.directory.spool(), thread_);
+    } catch (const std::system_error& error) {
+      if (error.code() != inter::Errc::spool_full) throw;
+    }
+    context_.driver.handle(RoomNeeded{sum.size()});
+    timer.expires_after(kRoomAgain);
+    co_await timer.async_wait(asio::use_awaitable);
+  } while (context_.protocol().version() == round && !context_.ending.closing());
+  co_return Copied{};
 }
 
 void ShardSummer::finish(const SumShard& action, Work& work) {

@@ -12,6 +12,8 @@ namespace {
 
 // A summer reads, adds up and writes what may be gigabytes, beside its training.
 constexpr Time kPatienceMin = std::chrono::seconds{10};
+// Whoever lies would else cost every round what it cost one.
+constexpr Round kIgnoredRounds = 50;
 
 }  // namespace
 
@@ -99,9 +101,23 @@ void Leader::propose(CommitRecord record, Time now) {
 void Leader::begin_vote(CommitRecord record, Time now) {
   const std::uint32_t shards = decider_->shards_of(record.participants.front());
   const Time patience = std::max(decider_->grace(), kPatienceMin);
-  vote_.emplace(std::move(record), shards, decider_->summers(), patience, now, ignored_);
+  const Summers summers = decider_->summers();
+  vote_.emplace(std::move(record), shards, summers, patience, now, doubted(summers));
   vote_->look(decider_->up(), now);
   tell_draft();
+}
+
+// Not all that are left: somebody must sum.
+DoubtedSummers Leader::doubted(const Summers& summers) {
+  DoubtedSummers doubted{.late = late_};
+  bool others = false;
+  for (std::size_t i = 0; i < summers.count(); ++i) {
+    const std::string& region = summers.further(0, i);
+    others = others || (decider_->up().contains(region) && !ignored_.contains(region));
+  }
+  if (!others) ignored_.clear();
+  for (const auto& [region, until] : ignored_) doubted.ignored.insert(region);
+  return doubted;
 }
 
 // What it lists may be out of reach by now, or nobody within reach has it: then the round is
@@ -117,7 +133,7 @@ void Leader::look_at_vote(Time now) {
   }
   if (vote_->settled() && vote_->holders() >= decider_->holders_required(now)) {
     const CommitRecord whole = record;
-    vote_.reset();
+    end_vote();
     return propose(whole, now);
   }
   if (vote_->leads_nowhere(now)) return give_up_vote();
@@ -129,8 +145,27 @@ void Leader::give_up_vote() {
   region_.out.note(Note::Severity::warning,
                    fmt::format("round {} is decided anew: it waited in vain for {}",
                                region_.history.version(), vote_->waiting_for()));
-  ignored_.merge(vote_->unconfirmed());
+  for (const std::string& region : vote_->unconfirmed()) {
+    const Round until = region_.history.version() + kIgnoredRounds;
+    if (!ignored_.insert_or_assign(region, until).second) continue;
+    region_.out.note(Note::Severity::warning,
+                     fmt::format("what {} alone said to be a sum, nobody could get: its sums do "
+                                 "not count before round {}",
+                                 region, until));
+  }
   decider_->be_strict();
+  end_vote();
+}
+
+void Leader::end_vote() {
+  const std::set<std::string> before = std::exchange(late_, vote_->late());
+  for (const std::string& region : late_) {
+    if (before.contains(region)) continue;
+    region_.out.note(Note::Severity::warning,
+                     fmt::format("{} kept round {} waiting for its sums: until it is in time "
+                                 "again, others sum its shards beside it",
+                                 region, region_.history.version()));
+  }
   vote_.reset();
 }
 
@@ -234,7 +269,7 @@ void Leader::hear(const Contribution& contribution, const std::string& peer, std
 
 void Leader::open_next(const CommitRecord& committed, Time now) {
   if (proposed_ == committed.round) proposed_.reset();
-  ignored_.clear();
+  std::erase_if(ignored_, [&](const auto& one) { return one.second <= committed.round + 1; });
   if (!decider_) return;
   decider_->open_next(committed);
   feed(now);

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <optional>
 #include <set>
 #include <string>
@@ -68,7 +69,9 @@ class Leader {
   void propose(CommitRecord record, Time now);
   void begin_vote(CommitRecord record, Time now);
   void look_at_vote(Time now);
+  DoubtedSummers doubted(const Summers& summers);
   void give_up_vote();
+  void end_vote();
   void tell_draft();
   void tell_what_is_listed(const std::string& peer);
   Decider::Steps steps() const;
@@ -82,8 +85,9 @@ class Leader {
   std::optional<Decider> decider_;
   std::optional<ShardVote> vote_;
   std::uint64_t drafts_told_ = 0;
-  std::set<std::string> ignored_;  // whose sums of the open round led nowhere
-  std::optional<Round> proposed_;  // not committed yet
+  std::map<std::string, Round> ignored_;  // whose sums led nowhere: until when they do not count
+  std::set<std::string> late_;            // whose sums kept the last vote waiting
+  std::optional<Round> proposed_;         // not committed yet
 };
 
 }  // namespace causeway::diloco

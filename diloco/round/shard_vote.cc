@@ -14,12 +14,12 @@ constexpr Time kServedIn = std::chrono::minutes{5};
 }  // namespace
 
 ShardVote::ShardVote(CommitRecord record, std::uint32_t shards, Summers summers, Time patience,
-                     Time now, std::set<std::string> ignored)
+                     Time now, DoubtedSummers doubted)
     : draft_{.record = std::move(record)},
       digest_(draft_digest(draft_.record)),
       shards_(shards),
       summers_(std::move(summers)),
-      ignored_(std::move(ignored)),
+      doubted_(std::move(doubted)),
       patience_(patience),
       moved_at_(now) {
   for (Shard& shard : shards_) shard.summers = std::min(kSummersPerShard, summers_.usual_count());
@@ -43,15 +43,24 @@ void ShardVote::note_progress(const std::string& region, Time now) {
 
 // One that was asked and has said nothing so far.
 bool ShardVote::is_silent(std::uint32_t shard, const std::string& region) const {
-  if (ignored_.contains(region)) return false;
+  if (doubted_.ignored.contains(region)) return false;
   for (std::size_t i = 0; i < shards_[shard].summers; ++i)
     if (summers_.further(shard, i) == region) return !shards_[shard].words.contains(region);
   return false;
 }
 
+std::set<std::string> ShardVote::silent(std::uint32_t shard) const {
+  std::set<std::string> regions;
+  for (std::size_t i = 0; i < shards_[shard].summers; ++i) {
+    const std::string& region = summers_.further(shard, i);
+    if (is_silent(shard, region)) regions.insert(region);
+  }
+  return regions;
+}
+
 std::size_t ShardVote::awaited(std::uint32_t shard, const std::set<std::string>& up) const {
   return static_cast<std::size_t>(std::ranges::count_if(
-      up, [&](const std::string& region) { return is_silent(shard, region); }));
+      silent(shard), [&](const std::string& region) { return up.contains(region); }));
 }
 
 // The one that most say; of a tie of all that can be asked, the one with the lower hash.
@@ -81,7 +90,13 @@ bool ShardVote::look(const std::set<std::string>& up, Time now) {
   for (std::uint32_t i = 0; i < shards_.size(); ++i) {
     Shard& shard = shards_[i];
     if (was_given_to_all(i) || winner(i, up, now)) continue;
-    if (awaited(i, up) > 0 && !impatient) continue;
+    const auto is_awaited = [&](const std::string& region) {
+      return up.contains(region) && !doubted_.late.contains(region);
+    };
+    const std::set<std::string> silent = this->silent(i);
+    if (!impatient && std::ranges::any_of(silent, is_awaited)) continue;
+    for (const std::string& region : silent)
+      if (impatient && up.contains(region)) replaced_.insert(region);
     draft_.duties.push_back({i, summers_.further(i, shard.summers++)});
     changed = true;
   }
@@ -111,6 +126,14 @@ std::set<std::string> ShardVote::unconfirmed() const {
       if (blob == draft_.record.sums[i]) sayers.push_back(region);
     if (sayers.size() == 1) regions.insert(sayers.front());
   }
+  return regions;
+}
+
+std::set<std::string> ShardVote::late() const {
+  std::set<std::string> regions = replaced_;
+  for (std::uint32_t i = 0; i < shards_.size(); ++i)
+    for (const std::string& region : silent(i))
+      if (doubted_.late.contains(region)) regions.insert(region);
   return regions;
 }
 
@@ -149,10 +172,7 @@ std::string ShardVote::waiting_for() const {
   std::size_t shards = 0;
   for (std::uint32_t i = 0; i < shards_.size(); ++i) {
     shards += shards_[i].words.empty() ? 1 : 0;
-    for (std::size_t n = 0; n < shards_[i].summers; ++n) {
-      const std::string& region = summers_.further(i, n);
-      if (is_silent(i, region)) silent.insert(region);
-    }
+    silent.merge(this->silent(i));
   }
   return fmt::format("the sums of {} of {} shards of round {} ({} have not said theirs)", shards,
                      shards_.size(), draft_.record.round, fmt::join(silent, ", "));

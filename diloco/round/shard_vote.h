@@ -17,12 +17,17 @@
 
 namespace causeway::diloco {
 
+// Summers on which earlier votes tell not to rely.
+struct DoubtedSummers {
+  std::set<std::string> ignored = {};  // their word does not count
+  std::set<std::string> late = {};     // it counts, but nobody waits for it
+};
+
 class ShardVote {
  public:
-  // `patience`: for how long a summer within reach may be silent, at first. The word of regions in
-  // `ignored` does not count.
+  // `patience`: for how long a summer within reach may be silent, at first.
   ShardVote(CommitRecord record, std::uint32_t shards, Summers summers, Time patience, Time now,
-            std::set<std::string> ignored = {});
+            DoubtedSummers doubted = {});
 
   const Draft& draft() const { return draft_; }
   void hear(const std::string& region, const ShardSums& sums, Time now);
@@ -40,6 +45,8 @@ class ShardVote {
   bool leads_nowhere(Time now) const;
   // Whose word was settled on although nobody else said the same.
   std::set<std::string> unconfirmed() const;
+  // Who was silent for longer than the patience, or has been late before and is silent now.
+  std::set<std::string> late() const;
   std::optional<Time> deadline() const;
   std::string waiting_for() const;
 
@@ -50,6 +57,7 @@ class ShardVote {
   };
   bool is_silent(std::uint32_t shard, const std::string& region) const;
   bool was_given_to_all(std::uint32_t shard) const;
+  std::set<std::string> silent(std::uint32_t shard) const;
   std::size_t awaited(std::uint32_t shard, const std::set<std::string>& up) const;
   std::optional<inter::BlobId> winner(std::uint32_t shard, const std::set<std::string>& up,
                                       Time now) const;
@@ -59,7 +67,8 @@ class ShardVote {
   std::vector<Shard> shards_;
   std::set<std::string> holders_;
   Summers summers_;
-  std::set<std::string> ignored_;
+  DoubtedSummers doubted_;
+  std::set<std::string> replaced_;  // after the patience
   Time patience_;
   Time moved_at_;  // somebody was asked, said something new, or gets what was settled on
 };

@@ -92,6 +92,19 @@ TEST_F(FullSpool, WhoHasNoRoomUntilARoundIsDecidedSitsItOut) {
   }
 }
 
+// There is room for the shards that b sums, but not for the two sums.
+TEST_F(FullSpool, KeepsWhatWasSummedUntilThereIsRoom) {
+  run_.shard(300'000);
+  run_.set_spool_bytes_max("b", kOccupied + 600'000);
+  run_.start_all();
+  expect_complete(run_, {"a", "b", "c"}, 6);
+  std::vector<std::string> sums = run_.summed_by("b");
+  EXPECT_GE(sums.size(), 2U);
+  std::ranges::sort(sums);
+  EXPECT_EQ(std::ranges::adjacent_find(sums), sums.end()) << "summed again";
+  EXPECT_TRUE(log_.has("b kept round 0 waiting for its sums"));
+}
+
 // As much room as the configuration must give: four rounds of three regions, and two snapshots.
 TEST(Coordinator, ASlowRegionsSpoolHasRoomForWhatItNeedsNext) {
   TestRun run({"a", "b", "c"}, 14);

@@ -189,12 +189,11 @@ std::vector<std::vector<std::byte>> cut_in_three(std::span<const std::byte> payl
   return shards;
 }
 
-ShardTools::Sum sum_by_name(std::span<const ShardTools::Term> terms, std::optional<std::uint32_t>) {
+std::string sum_by_name(std::span<const ShardTools::Term> terms) {
   std::string text = "sum of";
   for (const ShardTools::Term& term : terms)
     text += " " + to_hex(sha256(term.payload)) + std::to_string(term.weight);
-  const auto bytes = bytes_of(text);
-  return {.payload = {bytes.begin(), bytes.end()}, .left_out = {}};
+  return text;
 }
 
 }  // namespace
@@ -244,7 +243,8 @@ CoordinatorOptions TestRun::options(const std::string& region, Start start) cons
   options.copying = copying_;
   if (sharded_) {
     options.protocol.exchange = ExchangeKind::sharded;
-    options.shards = {.cut = cut_in_three, .sum = sum_by_name};
+    options.shards = {.cut = cut_in_three,
+                      .sum = [this, region](auto terms, auto) { return sum(region, terms); }};
   }
   options.mesh.bind = {.host = "127.0.0.1", .port = nodes_.at(region).port};
   options.mesh.credentials = pki_.credentials(region);
@@ -330,6 +330,21 @@ std::optional<RunOutcome> TestRun::outcome(const std::string& region) {
 
 void TestRun::set_shared_config(const std::string& region, const std::string& text) {
   nodes_.at(region).shared_config = text;
+}
+
+ShardTools::Sum TestRun::sum(const std::string& region,
+                             std::span<const ShardTools::Term> terms) const {
+  std::string text = sum_by_name(terms);
+  const std::lock_guard lock(mutex_);
+  summed_[region].push_back(text);
+  text.resize(std::max(text.size(), sum_bytes_), '.');
+  const auto bytes = bytes_of(text);
+  return {.payload = {bytes.begin(), bytes.end()}, .left_out = {}};
+}
+
+std::vector<std::string> TestRun::summed_by(const std::string& region) const {
+  const std::lock_guard lock(mutex_);
+  return summed_[region];
 }
 
 void TestRun::set_spool_bytes_max(const std::string& region, std::uint64_t bytes) {

@@ -98,10 +98,16 @@ class TestRun {
   // Where coordinators started from now on copy what workers hand over.
   void set_copying(asio::any_io_executor executor) { copying_ = std::move(executor); }
   void set_grace_max(std::chrono::milliseconds grace) { grace_max_ = grace; }
-  // All rounds, with three shards of each payload.
-  void shard() { sharded_ = true; }
+  // All rounds, with three shards of each payload; sums have at least so many bytes.
+  void shard(std::size_t sum_bytes = 0) {
+    sharded_ = true;
+    sum_bytes_ = sum_bytes;
+  }
+  std::vector<std::string> summed_by(const std::string& region) const;  // in turn
 
  private:
+  ShardTools::Sum sum(const std::string& region, std::span<const ShardTools::Term> terms) const;
+
   struct Node {
     // Declared in this order so that the coordinator goes before its context.
     std::unique_ptr<asio::io_context> context;
@@ -124,6 +130,9 @@ class TestRun {
   Round rounds_;
   std::chrono::milliseconds grace_max_{20'000};
   bool sharded_ = false;
+  std::size_t sum_bytes_ = 0;
+  mutable std::mutex mutex_;  // of what threads of coordinators add
+  mutable std::map<std::string, std::vector<std::string>> summed_;
   asio::any_io_executor copying_;
   test::TemporaryDirectory root_;
   test::TestPki pki_;

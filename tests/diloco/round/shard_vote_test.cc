@@ -182,7 +182,7 @@ TEST_F(ShardVoteTest, SumsThatStillArriveAreWaitedForUnlessTheirMakerAloneSaysSo
 }
 
 TEST_F(ShardVoteTest, TheWordOfIgnoredRegionsIsNotAwaitedAndDoesNotCount) {
-  ShardVote vote(record(), 1, summers(), kPatience, Time{0}, {"a"});
+  ShardVote vote(record(), 1, summers(), kPatience, Time{0}, {.ignored = {"a"}});
   for (const char* region : {"a", "b"}) vote.hear(region, word(0, "x"), Time{0});
   EXPECT_FALSE(vote.settle(kAll, Time{0})) << "b alone";
   EXPECT_TRUE(vote.look(kAll, Time{0})) << "nobody else is awaited";
@@ -221,6 +221,44 @@ TEST_F(ShardVoteTest, ASilentSummerIsReplacedAfterThePatience) {
   EXPECT_TRUE(one_.look(kAll, 3 * kPatience));
   EXPECT_EQ(one_.draft().duties.back(), (Draft::Duty{0, "d"}));
   EXPECT_FALSE(one_.look(kAll, 9 * kPatience)) << "there is nobody left";
+}
+
+TEST_F(ShardVoteTest, WhoWasReplacedAfterThePatienceIsLate) {
+  EXPECT_THAT(one_.late(), IsEmpty());
+  one_.hear("b", word(0, "x"), Time{0});
+  EXPECT_TRUE(one_.look(kAll, kPatience));
+  EXPECT_THAT(one_.late(), ElementsAre("a"));
+  ShardVote away = vote(1);
+  EXPECT_TRUE(away.look({"b", "c", "d"}, kPatience));
+  EXPECT_THAT(away.late(), ElementsAre("b")) << "a is out of reach, which is another matter";
+}
+
+TEST_F(ShardVoteTest, NobodyWaitsForALateSummerButItsWordCounts) {
+  const DoubtedSummers late{.late = {"a"}};
+  ShardVote silent(record(), 1, summers(), kPatience, Time{0}, late);
+  EXPECT_FALSE(silent.look(kAll, Time{0})) << "b is awaited";
+  silent.hear("b", word(0, "x"), Time{0});
+  EXPECT_TRUE(silent.look(kAll, Time{0}));
+  EXPECT_EQ(silent.draft().duties, duty(0, "c"));
+  silent.hear("c", word(0, "x"), Time{0});
+  EXPECT_TRUE(silent.settle(kAll, Time{0}));
+  EXPECT_THAT(silent.late(), ElementsAre("a")) << "still";
+  ShardVote in_time(record(), 1, summers(), kPatience, Time{0}, late);
+  for (const char* region : {"a", "b"}) in_time.hear(region, word(0, "x"), Time{0});
+  EXPECT_TRUE(in_time.settle(kAll, Time{0}));
+  EXPECT_THAT(in_time.late(), IsEmpty());
+}
+
+// Else whoever lies could settle alone what it made another late for.
+TEST_F(ShardVoteTest, ALateSummerHasThePatienceWhereNobodyElseIsLeft) {
+  const Up two{"a", "b"};
+  ShardVote vote(record(), 1, summers(), kPatience, Time{0}, {.late = {"a"}});
+  vote.hear("b", word(0, "x"), Time{0});
+  EXPECT_TRUE(vote.look(two, Time{0}));
+  EXPECT_TRUE(vote.look(two, Time{0}));
+  EXPECT_EQ(vote.draft().duties.size(), 2U) << "c and d, who are away";
+  EXPECT_FALSE(vote.settle(two, kPatience - Time{1}));
+  EXPECT_TRUE(vote.settle(two, kPatience));
 }
 
 TEST_F(ShardVoteTest, OnlyTheShardThatLacksAWordIsGivenToAnother) {
