@@ -21,6 +21,7 @@ struct TuneFlags {
   run::TuneOptions options;
   std::vector<std::string> variants;
   std::vector<std::string> topologies;
+  std::vector<std::string> exchanges;
   double step_ms = 0;
   double region_mbit_s = 0, codec_gb_s = 0, disk_gb_s = 0;
   std::filesystem::path out;
@@ -45,6 +46,12 @@ void resolve(TuneFlags& flags) {
   for (const std::string& name : flags.topologies) {
     flags.options.grid.topologies.push_back(
         name == "auto" ? std::nullopt : std::optional(inter::parse_shape(name)));
+  }
+  for (const std::string& name : flags.exchanges) {
+    using diloco::ExchangeKind;
+    flags.options.grid.exchanges.push_back(name == "full"      ? ExchangeKind::full
+                                           : name == "sharded" ? ExchangeKind::sharded
+                                                               : ExchangeKind::automatic);
   }
 }
 
@@ -86,6 +93,11 @@ void add_grid_flags(CLI::App& command, TuneFlags& flags) {
       .add_option("--topology", flags.topologies,
                   "Topology of payload transfers to try, repeated (default: links.topology)")
       ->check(CLI::IsMember({"auto", "direct", "ring", "relay"}))
+      ->allow_extra_args(false);
+  command
+      .add_option("--exchange", flags.exchanges,
+                  "What goes to whom in a round, to try, repeated (default: sync.exchange)")
+      ->check(CLI::IsMember({"full", "sharded", "auto"}))
       ->allow_extra_args(false);
   command
       .add_option("--fragments", options.grid.fragments,

@@ -45,14 +45,14 @@ double doubt_of(const Row& row) {
 }
 
 Lines lines_of(std::span<const Row> rows, const StatisticalPrice& price) {
-  using Kind = std::tuple<Variant, double, std::string, std::string, std::uint32_t,
+  using Kind = std::tuple<Variant, ExchangeKind, double, std::string, std::string, std::uint32_t,
                           std::optional<inter::Shape>>;
   std::map<Kind, std::vector<std::size_t>> grouped;
   for (std::size_t i = 0; i < rows.size(); ++i) {
     const Row& row = rows[i];
     if (!counts(row)) continue;
-    // In the order of preference: the least overlap, the most bits.
-    grouped[{row.overlap.variant, -row.bits_per_parameter, row.codec, row.inner,
+    // In the order of preference: the least overlap, full exchanges, the most bits.
+    grouped[{row.overlap.variant, row.exchange, -row.bits_per_parameter, row.codec, row.inner,
              row.overlap.fragments, row.topology}]
         .push_back(i);
   }

@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "diloco/pacing/exchange_kind.h"
 #include "diloco/pacing/objective.h"
 #include "diloco/pacing/time_model.h"
 #include "inter/route/topology.h"
@@ -23,6 +24,7 @@ struct Row {
   double inner_step_ratio = 1;    // time of a step with it, of one as configured
   Overlap overlap;
   std::optional<inter::Shape> topology{};  // empty: as the links suggest
+  ExchangeKind exchange = ExchangeKind::full;
 
   // What this inner optimizer and codec need, where that was measured.
   std::optional<StatisticalPrice> price{};
@@ -61,9 +63,9 @@ struct Recommendation {
 
 // The quickest, with what was measured of its steps taken at one standard error more, so that noise
 // alone recommends no other optimizer or codec than the configured ones. Of combinations that
-// differ by less than 2 % the one with the least overlap and then the most bits. Rows that are not
-// complete, or in which regions miss more than a tenth of the rounds, do not count. Nothing if no
-// row does.
+// differ by less than 2 % the one with the least overlap, then with full exchanges, then with the
+// most bits. Rows that are not complete, or in which regions miss more than a tenth of the rounds,
+// do not count. Nothing if no row does.
 std::optional<Recommendation> recommend(std::span<const Row> rows, const StatisticalPrice& price);
 
 }  // namespace causeway::diloco::tuner

@@ -9,6 +9,7 @@
 #include "diloco/log/planted_bug.h"
 #include "diloco/log/record.h"
 #include "diloco/maths/train.h"
+#include "diloco/pacing/exchange_kind.h"
 #include "diloco/pacing/k_policy.h"
 #include "diloco/pacing/pace.h"
 
@@ -18,13 +19,6 @@ namespace causeway::diloco {
 enum class InitialValues {
   founder,  // the founder's: the others take them
   equal,    // nothing: whoever has others than the founder is refused
-};
-
-// What goes to whom in a round (diloco/region/shards.h).
-enum class ExchangeKind {
-  full,       // every payload to every region
-  sharded,    // shards of payloads to their summers, and the sums to every region
-  automatic,  // sharded where that is less, if the codec is dense
 };
 
 // When a round is decided, and what it may list: as the run is configured. The configuration file,

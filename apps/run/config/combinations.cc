@@ -9,7 +9,6 @@
 #include "apps/run/config/spool_need.h"
 #include "apps/run/page/format.h"
 #include "compression/base/codec.h"
-#include "compression/codecs/make_codec.h"
 #include "inter/base/text.h"
 #include "intra/base/error.h"
 
@@ -152,7 +151,7 @@ class CombinationChecks {
   void codec(const std::string& key, const std::vector<std::string>& specs) const {
     for (const std::string& spec : specs) {
       try {
-        const bool sparse = compression::make_codec(spec)->is_sparse();
+        const bool sparse = is_sparse(spec);
         require(!sparse || config_.codec.feedback || config_.codec.force, "codec.feedback",
                 "must be true with a sparse codec (" + key + " = " + spec +
                     "); without feedback, what it drops is lost. codec.force = true allows it");

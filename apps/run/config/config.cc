@@ -234,11 +234,14 @@ std::uint32_t overlap_steps(const Config& config, const std::string& region) {
 
 }  // namespace
 
+bool is_sparse(const std::string& codec) {
+  return compression::make_codec(codec)->is_sparse();
+}
+
 bool has_sparse_codec(const Config& config) {
   std::vector<std::string> specs{config.codec.matrix, config.codec.vector};
   for (const intra::TensorCodec& tensor : config.codec.tensors) specs.push_back(tensor.spec);
-  return std::ranges::any_of(
-      specs, [](const std::string& spec) { return compression::make_codec(spec)->is_sparse(); });
+  return std::ranges::any_of(specs, is_sparse);
 }
 
 // The eager variant needs the payload of every region, and sums of sparse payloads are dense.

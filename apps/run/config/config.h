@@ -118,7 +118,9 @@ diloco::Pace pace(const Config& config);
 // How K is chosen while the run goes on.
 diloco::KPolicyOptions k_policy(const Config& config);
 
-// Whether any tensor's codec drops coordinates. The codecs can be understood.
+// Whether a codec drops coordinates. It can be understood.
+bool is_sparse(const std::string& codec);
+// Whether any tensor's does.
 bool has_sparse_codec(const Config& config);
 // What sync.exchange comes to with this variant and such a codec.
 diloco::ExchangeKind exchange_with(diloco::ExchangeKind set,

@@ -5,7 +5,6 @@
 
 #include "apps/run/page/format.h"
 #include "compression/base/codec.h"
-#include "compression/codecs/make_codec.h"
 
 namespace causeway::run {
 namespace {
@@ -26,7 +25,7 @@ bool muon(const Config& config) {
 }
 
 bool sparse(const Config& config) {
-  return compression::make_codec(config.codec.matrix)->is_sparse();
+  return is_sparse(config.codec.matrix);
 }
 
 double square_root_of_regions(const Config& config) {

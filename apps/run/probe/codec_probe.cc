@@ -3,7 +3,6 @@
 #include <vector>
 
 #include "compression/base/codec.h"
-#include "compression/codecs/make_codec.h"
 #include "diloco/files/file_io.h"
 #include "diloco/maths/digest.h"
 #include "diloco/pacing/time_model.h"
@@ -56,7 +55,7 @@ CodecProbe bench_codec(const Config& config, const diloco::Layout& layout,
                        const std::filesystem::path& directory) {
   intra::CodecOptions options = config.codec;
   options.matrix = codec;
-  if (compression::make_codec(codec)->is_sparse()) options.feedback = true;
+  if (is_sparse(codec)) options.feedback = true;
   const intra::OuterRound round(
       {.region = config.regions.front().name, .region_index = 0, .seed = config.train.seed},
       options, config.outer, {}, layout);

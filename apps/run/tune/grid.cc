@@ -34,6 +34,7 @@ class Chooser {
         ks_chosen_(grid_.ks.empty()) {
     grid_.variants = variants_of(grid_);
     if (grid_.topologies.empty()) grid_.topologies = {in_.config.links.topology};
+    if (grid_.exchanges.empty()) grid_.exchanges = {in_.config.sync.rules.exchange};
     if (ks_chosen_) {
       const double own_s = one_exchange_s(in_.probe.codecs.front(), 1);
       grid_.ks = k_grid(in_.config.train.k, in_.probe.step_s, own_s, in_.config.train.steps);
@@ -43,7 +44,10 @@ class Chooser {
   Choices run() {
     for (const CodecProbe& codec : in_.probe.codecs) {
       for (const tuner::Variant variant : grid_.variants) {
-        for (const auto& topology : grid_.topologies) add_line(codec, variant, topology);
+        for (const auto& topology : grid_.topologies) {
+          for (const diloco::ExchangeKind exchange : exchanges_of(codec, variant))
+            add_line(codec, variant, topology, exchange);
+        }
       }
     }
     warn_of_indivisible();
@@ -67,9 +71,21 @@ class Chooser {
     return std::min(steps, k / overlap.fragments);
   }
 
+  // What those that are tried come to with it. Sums of sparse payloads are dense: nobody wants them
+  // who did not ask for them in the configuration.
+  std::set<diloco::ExchangeKind> exchanges_of(const CodecProbe& codec,
+                                              tuner::Variant variant) const {
+    const bool sparse = is_sparse(codec.codec);
+    if (sparse) return {exchange_with(in_.config.sync.rules.exchange, variant, sparse)};
+    std::set<diloco::ExchangeKind> exchanges;
+    for (const diloco::ExchangeKind asked : grid_.exchanges)
+      exchanges.insert(exchange_with(asked, variant, sparse));
+    return exchanges;
+  }
+
   // Rows that differ in K, and in what must then be hidden.
   void add_line(const CodecProbe& codec, tuner::Variant variant,
-                std::optional<inter::Shape> topology) {
+                std::optional<inter::Shape> topology, diloco::ExchangeKind exchange) {
     const std::uint32_t fragments = fragments_of(grid_, in_.config, variant);
     std::set<std::uint32_t> ks;
     for (const std::uint32_t asked : grid_.ks) {
@@ -86,7 +102,8 @@ class Chooser {
                            .codec = codec.codec,
                            .bits_per_parameter = codec.bits_per_parameter,
                            .overlap = overlap,
-                           .topology = topology});
+                           .topology = topology,
+                           .exchange = exchange});
     }
   }
 

@@ -17,6 +17,7 @@ struct Grid {
   std::uint32_t fragments = 0;                          // of streaming; 0: by the number of layers
   std::uint32_t overlap_steps = 0;                      // 0: what hides the exchange, 5 at most
   std::vector<std::optional<inter::Shape>> topologies;  // empty: the configuration's
+  std::vector<diloco::ExchangeKind> exchanges;          // empty: the configuration's
 };
 
 struct Choices {

@@ -6,8 +6,6 @@
 
 #include "apps/run/page/format.h"
 #include "apps/run/tune/tune.h"
-#include "compression/base/codec.h"
-#include "compression/codecs/make_codec.h"
 #include "diloco/region/shards.h"
 
 namespace causeway::run {
@@ -100,10 +98,6 @@ void judge_inner(Tuning& tuning, const diloco::tuner::Row& row) {
                            tuning.configured.inner + ", measured on this machine");
 }
 
-bool is_sparse(const std::string& codec) {
-  return compression::make_codec(codec)->is_sparse();
-}
-
 bool calibrated_as_recommended(const Tuning& tuning) {
   const diloco::tuner::Row& row = tuning.recommended();
   return row.price && row.overlap_priced;
@@ -129,13 +123,21 @@ void judge_codec(Tuning& tuning, const diloco::tuner::Row& row) {
 
 // Bytes are not money everywhere, and it changes what the run can do: it is for the user to choose.
 void judge_exchange(Tuning& tuning, const diloco::tuner::Row& row) {
-  const bool may_shard = tuning.exchange == diloco::ExchangeKind::full && !is_sparse(row.codec) &&
+  using diloco::ExchangeKind;
+  if (row.exchange != ExchangeKind::full && tuning.exchange == ExchangeKind::full) {
+    tuning.warnings.emplace_back(
+        "sharded rounds round each sum once more, whose price in steps was not measured, and what "
+        "misses its round is not listed later (docs/rounds.md, \"What is different\")");
+  }
+  const bool may_shard = tuning.exchange == ExchangeKind::full && !is_sparse(row.codec) &&
                          row.overlap.variant != diloco::tuner::Variant::eager;
-  if (!may_shard || tuning.regions.size() < diloco::kShardedFrom) return;
+  const bool compared = std::ranges::any_of(
+      tuning.forecast.rows, [](const auto& other) { return other.exchange != ExchangeKind::full; });
+  if (!may_shard || compared || tuning.regions.size() < diloco::kShardedFrom) return;
   tuning.warnings.push_back(fmt::format(
       "each region sends its payload to {} others; with sync.exchange = \"auto\" it sends some 3 "
-      "payloads a round (docs/rounds.md, \"Sharded rounds\"). To compare: --set "
-      "'sync.exchange=\"sharded\"'",
+      "payloads a round (docs/rounds.md, \"Sharded rounds\"). To compare: --exchange full "
+      "--exchange sharded",
       tuning.regions.size() - 1));
 }
 

@@ -107,6 +107,7 @@ class Planner {
     out_.steps = config_.train.steps;
     out_.configured = recipe_of(config_);
     out_.configured_variant = overlap_.variant;
+    out_.exchange = config_.sync.rules.exchange;
     out_.warnings = not_rehearsed(config_);
     out_.links = options_.links.empty() ? "of the recorded run" : options_.links.string();
     const auto recorded = links_of_recording();
@@ -173,13 +174,15 @@ class Planner {
             .codec = config_.codec.matrix,
             .bits_per_parameter = out_.probe.codecs.front().bits_per_parameter,
             .overlap = overlap_,
-            .topology = config_.links.topology};
+            .topology = config_.links.topology,
+            .exchange = exchange_with(config_.sync.rules.exchange, overlap_.variant,
+                                      has_sparse_codec(config_))};
   }
 
   bool is_recorded(const tuner::Row& row) const {
     const tuner::Row recorded = recorded_choice();
     return row.k == recorded.k && row.codec == recorded.codec && row.overlap == recorded.overlap &&
-           row.topology == recorded.topology;
+           row.topology == recorded.topology && row.exchange == recorded.exchange;
   }
 
   PredictInput input(const wan_sim::Scenario& links) const {
@@ -200,6 +203,7 @@ class Planner {
     put_first(grid.variants, tuner::Variant::synchronous);
     put_first(grid.variants, overlap_.variant);
     put_first(grid.topologies, config_.links.topology);
+    put_first(grid.exchanges, config_.sync.rules.exchange);
     if (overlap_.variant == tuner::Variant::streaming) {
       if (grid.fragments == 0) grid.fragments = overlap_.fragments;
       if (grid.overlap_steps == 0) grid.overlap_steps = overlap_.overlap_steps;

@@ -8,7 +8,6 @@
 #include <utility>
 
 #include "apps/run/tune/links.h"
-#include "compression/codecs/make_codec.h"
 #include "inter/route/topology.h"
 #include "wan-sim/virtual/internet.h"
 #include "wan-sim/virtual/virtual_wan.h"
@@ -85,7 +84,7 @@ class Predictor {
     row.participation = result.participation;
     row.sent_bytes = result.sent_bytes;
     const auto pairs = double(regions_.size() * (regions_.size() - 1));
-    const bool full = exchange_of(codec, row) == diloco::ExchangeKind::full;
+    const bool full = row.exchange == diloco::ExchangeKind::full;
     row.cost_per_round = cost_of(full ? double(codec.payload_bytes) : result.sent_bytes / pairs);
     return row;
   }
@@ -109,7 +108,7 @@ class Predictor {
     options.rounds = in_.rounds;
     options.measured_s_min = in_.measured_s_min;
     options.protocol = rehearsed_protocol(in_.config);
-    options.protocol.exchange = exchange_of(codec, row);
+    options.protocol.exchange = row.exchange;
     options.seed = in_.config.train.seed;
     const double payload_s = exchange_s(in_.links, regions_, double(codec.payload_bytes));
     options.poll_s = std::max(1.0, payload_s / kPollsOfAnExchange);
@@ -118,11 +117,6 @@ class Predictor {
     options.limit_s = 600 + (options.rounds + options.rounds_before) * round_s +
                       kPatience * options.measured_s_min;
     return options;
-  }
-
-  diloco::ExchangeKind exchange_of(const CodecProbe& codec, const tuner::Row& row) const {
-    return exchange_with(in_.config.sync.rules.exchange, row.overlap.variant,
-                         compression::make_codec(codec.codec)->is_sparse());
   }
 
   // Of a round in which every region sends so much to every other one.

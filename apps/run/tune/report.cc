@@ -40,6 +40,7 @@ Json to_json(const tuner::Row& row) {
           {"fragments", row.overlap.fragments},
           {"overlap_steps", row.overlap.overlap_steps},
           {"topology", topology_name(row.topology)},
+          {"exchange", exchange_name(row.exchange)},
           {"bits_per_parameter", row.bits_per_parameter},
           {"predicted_round_p95_s", row.round_s_p95},
           {"participation", row.participation},
@@ -237,11 +238,24 @@ std::string describe(const tuner::Overlap& overlap) {
 
 std::string describe(const tuner::Row& row) {
   return (row.price && !row.inner.empty() ? row.inner + ", " : "") + row.codec + ", " +
-         describe(row.overlap) + (row.topology ? ", " + topology_name(row.topology) : "");
+         describe(row.overlap) + (row.topology ? ", " + topology_name(row.topology) : "") +
+         (row.exchange == diloco::ExchangeKind::full ? "" : ", " + exchange_name(row.exchange));
 }
 
 std::string topology_name(const std::optional<inter::Shape>& topology) {
   return topology ? inter::to_string(*topology) : "auto";
+}
+
+std::string exchange_name(diloco::ExchangeKind exchange) {
+  switch (exchange) {
+    case diloco::ExchangeKind::full:
+      return "full";
+    case diloco::ExchangeKind::sharded:
+      return "sharded";
+    case diloco::ExchangeKind::automatic:
+      break;
+  }
+  return "auto";
 }
 
 std::string tuning_json(const Tuning& tuning) {

@@ -274,7 +274,17 @@ class Tuner {
     if (row.overlap.variant == tuner::Variant::streaming)
       config.sync.overlap_steps = row.overlap.overlap_steps;
     config.links.topology = row.topology;
+    config.sync.rules.exchange = exchange_set(row);
     return config;
+  }
+
+  // "auto" stays where it comes to what the row has.
+  diloco::ExchangeKind exchange_set(const tuner::Row& row) const {
+    const diloco::ExchangeKind configured = config_.sync.rules.exchange;
+    const bool stays =
+        configured == diloco::ExchangeKind::automatic &&
+        exchange_with(configured, row.overlap.variant, is_sparse(row.codec)) == row.exchange;
+    return stays ? configured : row.exchange;
   }
 
   // How much longer a step takes with the other inner optimizer, on this machine. In turns, and of
@@ -417,6 +427,7 @@ class Tuner {
         fmt::format("sync.fragments={}", row.overlap.fragments),
         fmt::format("sync.overlap_steps={}", row.overlap.overlap_steps),
         "links.topology=" + topology_name(row.topology),
+        "sync.exchange=" + exchange_name(row.exchange),
         "wan.profile=" + links_file_.string()};
     if (as(row).codec.feedback) overrides.emplace_back("codec.feedback=true");
     runs.run(name, overrides, {.shaped = true});

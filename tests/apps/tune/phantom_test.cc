@@ -3,6 +3,7 @@
 
 #include <set>
 #include <string>
+#include <tuple>
 
 #include <gmock/gmock.h>
 
@@ -97,6 +98,48 @@ TEST_F(PhantomTest, ManyRegionsAreToldOfShardedRoundsWhichSendThreePayloads) {
   EXPECT_NEAR(full.forecast.rows.front().sent_bytes / payload_bytes / 8, 7, 0.1);
   EXPECT_LT(sharded.forecast.rows.front().sent_bytes / payload_bytes / 8, 3);
   EXPECT_LT(sharded.forecast.rows.front().round_s, full.forecast.rows.front().round_s);
+}
+
+// Each as if it had been configured.
+TEST_F(PhantomTest, FullAndShardedRoundsAreComparedInOneTable) {
+  using diloco::ExchangeKind;
+  TuneOptions options = asked();
+  options.phantom.regions = 8;
+  options.overrides = {"sync.grace_min_s=3600", "sync.grace_max_s=3600"};  // waits for all
+  const auto alone = [&](ExchangeKind exchange) {
+    options.grid.exchanges = {exchange};
+    return tuned(options).forecast.rows.front();
+  };
+  const auto full = alone(ExchangeKind::full), sharded = alone(ExchangeKind::sharded);
+  options.grid.exchanges = {ExchangeKind::sharded, ExchangeKind::full};
+  const Tuning both = tuned(options);
+  ASSERT_EQ(both.forecast.rows.size(), 2U);
+  EXPECT_DOUBLE_EQ(both.forecast.rows[0].round_s, full.round_s);
+  EXPECT_DOUBLE_EQ(both.forecast.rows[1].round_s, sharded.round_s);
+  EXPECT_EQ(both.recommended().exchange, ExchangeKind::sharded);
+  EXPECT_THAT(both.settings, Contains("sync.exchange = \"sharded\""));
+  EXPECT_THAT(both.warnings, Not(Contains(HasSubstr("to 7 others")))) << "it was compared";
+  EXPECT_THAT(both.warnings, Contains(HasSubstr("round each sum once more")));
+  EXPECT_THAT(tuning_json(both), HasSubstr("\"exchange\": \"sharded\""));
+  EXPECT_THAT(tuning_text(both), HasSubstr("synchronous, sharded"));
+}
+
+TEST_F(PhantomTest, ShardedRoundsAreTriedOnlyWhereTheyCanBe) {
+  using diloco::ExchangeKind;
+  using diloco::tuner::Variant;
+  TuneOptions options = asked();
+  options.grid.exchanges = {ExchangeKind::full, ExchangeKind::sharded};
+  options.codecs = {"dense:int8,block=128", "topk:k=64,value=2bit"};
+  options.grid.variants = {Variant::synchronous, Variant::eager};
+  std::set<std::tuple<std::string, Variant, ExchangeKind>> tried;
+  for (const auto& row : tuned(options).forecast.rows)
+    tried.emplace(row.codec.substr(0, 4), row.overlap.variant, row.exchange);
+  EXPECT_THAT(tried, testing::UnorderedElementsAre(
+                         std::tuple("dens", Variant::synchronous, ExchangeKind::full),
+                         std::tuple("dens", Variant::synchronous, ExchangeKind::sharded),
+                         std::tuple("dens", Variant::eager, ExchangeKind::full),
+                         std::tuple("topk", Variant::synchronous, ExchangeKind::full),
+                         std::tuple("topk", Variant::eager, ExchangeKind::full)));
 }
 
 TEST_F(PhantomTest, AConfigurationGivesTheRunAndItsModelIsNotLookedAt) {

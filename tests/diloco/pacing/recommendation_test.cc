@@ -54,6 +54,15 @@ TEST(Recommendation, OfEqualsTheOneWithMoreBitsIsTaken) {
   EXPECT_EQ(slower[recommend(slower, {})->row].codec, "topk");
 }
 
+TEST(Recommendation, OfEqualsTheOneWithFullExchangesIsTaken) {
+  auto sharded = line("dense:int8", 8, 1);
+  for (Row& row : sharded) row.exchange = ExchangeKind::sharded;
+  const auto equal = sharded + line("dense:int8", 8, 1);
+  EXPECT_EQ(equal[recommend(equal, {})->row].exchange, ExchangeKind::full);
+  const auto slower = sharded + line("dense:int8", 8, 3);
+  EXPECT_EQ(slower[recommend(slower, {})->row].exchange, ExchangeKind::sharded);
+}
+
 TEST(Recommendation, OverlapMustBeWorthItsPrice) {
   const auto cheap = line("dense:int8", 8, 0.1) + line("dense:int8", 8, 0.1, {Variant::eager});
   EXPECT_EQ(cheap[recommend(cheap, {})->row].overlap.variant, Variant::synchronous);
