@@ -19,6 +19,8 @@ void remember(Set& set, const BlobId& id) {
   set.insert(id);
 }
 
+constexpr std::chrono::minutes kDistrust{10};
+
 // Where the n-th source of a blob begins. Two that begin at the ends and meet send nothing twice
 // but what is under way when they meet.
 BlobFetch plan_fetch(const BlobId& id, ChunkMap held, std::size_t earlier_sources) {
@@ -41,29 +43,68 @@ Intake::Intake(const asio::any_io_executor& executor, Spool& spool, std::uint64_
       completed_(std::move(completed)),
       verifier_(
           executor, spool,
-          [this](const BlobId& id, const auto& failure) { on_verdict(id, failure); },
+          [this](const BlobId& id, const auto& failure, auto chunks) {
+            on_verdict(id, failure, chunks);
+          },
           std::move(hashing), std::move(lost)) {}
 
 void Intake::store(BlobReceiver& from, const BlobChunk& chunk) {
   const bool is_new = spool_.store(chunk.id, chunk.chunk, chunk.bytes);
-  if (spool_.received_bytes(chunk.id) == chunk.id.size_bytes)
-    finishers_.try_emplace(chunk.id, from.peer_);
+  if (is_new) arrivals_.add(chunk.id, spool_.life(chunk.id), chunk.chunk, from.peer_);
   for (BlobReceiver* const receiver : receivers_)
     if (receiver == &from || receiver->is_source(chunk.id))
       receiver->on_stored(chunk.id, chunk.chunk);
   if (is_new) verifier_.add(chunk.id, chunk.chunk, chunk.bytes);
 }
 
-void Intake::on_verdict(const BlobId& id, const std::optional<std::system_error>& failure) {
-  const auto known = finishers_.find(id);
-  const std::string finisher = known == finishers_.end() ? "" : known->second;
-  finishers_.erase(id);
+void Intake::on_verdict(const BlobId& id, const std::optional<std::system_error>& failure,
+                        std::span<const Sha256Hash> chunks) {
+  if (failure && failure->code() == Errc::hash_mismatch) return on_mismatch(id, *failure, chunks);
+  const std::string last = arrivals_.last(id);
   for (BlobReceiver* const receiver : receivers_) {
     if (!failure && receiver->incoming_.contains(id)) receiver->on_completed(id);
     // One that was only asked was told of chunks that a disk did not take after all.
-    if (failure && receiver->is_source(id)) receiver->on_failed(id, *failure, finisher);
+    if (failure && receiver->is_source(id)) receiver->on_failed(id, *failure, last);
   }
-  if (!failure) completed_(finisher, id);
+  if (failure) return;
+  for (const auto& [peer, wrong] : arrivals_.on_right(id, chunks)) {
+    distrust(peer,
+             fmt::format("sent {} of the {} chunks of blob {} with other bytes than they have",
+                         wrong, chunks.size(), to_string(id)));
+  }
+  completed_(last, id);
+}
+
+// Of several senders one gets to send the rest alone, then another one all of it.
+void Intake::on_mismatch(const BlobId& id, const std::system_error& failure,
+                         std::span<const Sha256Hash> chunks) {
+  std::set<std::string> present;
+  for (const BlobReceiver* const receiver : receivers_)
+    if (!distrusts(receiver->peer_)) present.insert(receiver->peer_);
+  const std::string last = arrivals_.last(id);
+  const Arrivals::Repair repair = arrivals_.on_mismatch(id, chunks, present);
+  if (!repair.wrong.empty())
+    distrust(repair.wrong, "alone sent all of blob " + to_string(id) + ", and it was wrong");
+  repair.stays.none() ? spool_.remove(id) : spool_.drop(id, repair.stays.inverse());
+  for (BlobReceiver* const receiver : receivers_) {
+    if (!repair.keeper.empty() && receiver->peer_ == repair.keeper)
+      receiver->repair(id, repair.stays.count());
+    else if (receiver->is_source(id))
+      receiver->on_failed(id, failure, repair.keeper.empty() ? last : repair.keeper);
+  }
+}
+
+// It could spoil whatever others send.
+void Intake::distrust(const std::string& peer, const std::string& because) {
+  if (peer.empty()) return;  // what lay in the spool
+  spdlog::error("{} {}: for {} minutes nothing is taken from it that it was not asked for", peer,
+                because, kDistrust.count());
+  distrusted_[peer] = std::chrono::steady_clock::now() + kDistrust;
+}
+
+bool Intake::distrusts(const std::string& peer) const {
+  const auto known = distrusted_.find(peer);
+  return known != distrusted_.end() && std::chrono::steady_clock::now() < known->second;
 }
 
 // A spool may be full for long, and peers have ever more for it.
@@ -97,6 +138,12 @@ bool BlobReceiver::declines_size_of(const BlobId& id) {
   return true;
 }
 
+bool BlobReceiver::declines_unasked(const BlobId& id) {
+  if (is_source(id) || !intake_->distrusts(peer_)) return false;
+  decline(id, "it was not asked for, and wrong bytes came from there before");
+  return true;
+}
+
 void BlobReceiver::want(const BlobId& id) {
   const bool all_here = id.size_bytes > 0 && intake_->spool_.received_bytes(id) == id.size_bytes;
   if (all_here) {
@@ -125,7 +172,7 @@ std::optional<std::string> BlobReceiver::ask(const BlobId& id) {
 }
 
 void BlobReceiver::on_offer(const BlobId& id) {
-  if (declines_size_of(id)) return;
+  if (declines_size_of(id) || declines_unasked(id)) return;
   if (intake_->spool_.has(id)) {
     answer_(encode_id(FrameType::blob_complete, id));
   } else if (const auto problem = ask(id)) {
@@ -139,7 +186,7 @@ void BlobReceiver::on_chunk(const BlobChunk& chunk) {
     on_completed(id);
     return;
   }
-  if (declined_.contains(id) || declines_size_of(id)) return;
+  if (declined_.contains(id) || declines_size_of(id) || declines_unasked(id)) return;
   try {
     incoming_.insert(id);
     asked_.erase(id);
@@ -164,14 +211,20 @@ void BlobReceiver::on_completed(const BlobId& id) {
   answer_(encode_id(FrameType::blob_complete, id));
 }
 
-// Who sent the wrong bytes is not known if there were several, or an older life had some. One of
-// them gets to send the whole blob alone, once.
+void BlobReceiver::repair(const BlobId& id, std::uint64_t stays) {
+  const std::uint64_t chunks = chunk_count(id.size_bytes);
+  spdlog::warn("blob {} does not match its hash; asking {} for {} of its {} chunks again",
+               to_string(id), peer_, chunks - stays, chunks);
+  if (const auto problem = ask(id)) decline(id, *problem);
+}
+
+// One that sent all of it alone gets to do so again, once.
 void BlobReceiver::on_failed(const BlobId& id, const std::system_error& failure,
-                             const std::string& finisher) {
+                             const std::string& repairer) {
   on_abandon(id);
   const bool mismatch = failure.code() == Errc::hash_mismatch;
-  if (mismatch && finisher != peer_) {
-    decline(id, "its content did not match its hash; " + finisher + " sends it again");
+  if (mismatch && repairer != peer_) {
+    decline(id, "its content did not match its hash; " + repairer + " sends it again");
   } else if (mismatch && mismatches_.size() < kRememberedBlobsMax && ++mismatches_[id] == 1) {
     spdlog::warn("blob {} from {} does not match its hash; asking for all of it again",
                  to_string(id), peer_);

@@ -5,6 +5,7 @@
 //                  delivers the others need not send any more
 #pragma once
 
+#include <chrono>
 #include <cstdint>
 #include <functional>
 #include <map>
@@ -14,6 +15,7 @@
 #include <string>
 
 #include "inter/base/retry.h"
+#include "inter/blob/arrivals.h"
 #include "inter/blob/verifier.h"
 #include "inter/frame/frame_body.h"
 
@@ -38,7 +40,12 @@ class Intake {
  private:
   friend class BlobReceiver;
   void store(BlobReceiver& from, const BlobChunk& chunk);
-  void on_verdict(const BlobId& id, const std::optional<std::system_error>& failure);
+  void on_verdict(const BlobId& id, const std::optional<std::system_error>& failure,
+                  std::span<const Sha256Hash> chunks);
+  void on_mismatch(const BlobId& id, const std::system_error& failure,
+                   std::span<const Sha256Hash> chunks);
+  void distrust(const std::string& peer, const std::string& because);
+  bool distrusts(const std::string& peer) const;
   std::size_t other_sources(const BlobId& id, const std::string& peer) const;
   void log_decline(const std::string& what, const BlobId& id, const std::string& reason);
 
@@ -46,8 +53,9 @@ class Intake {
   std::uint64_t blob_bytes_max_;
   Completed completed_;
   std::set<BlobReceiver*> receivers_;
-  std::map<BlobId, std::string> finishers_;  // who sent the last chunk of a blob under check
-  LogBudget log_{3};                         // lines a minute of a kind
+  Arrivals arrivals_;
+  std::map<std::string, std::chrono::steady_clock::time_point> distrusted_;  // until when
+  LogBudget log_{3};  // lines a minute of a kind
   Verifier verifier_;
 };
 
@@ -75,11 +83,13 @@ class BlobReceiver {
   // It sends the blob or was asked to.
   bool is_source(const BlobId& id) const { return incoming_.contains(id) || asked_.contains(id); }
   bool declines_size_of(const BlobId& id);
+  bool declines_unasked(const BlobId& id);
   std::optional<std::string> ask(const BlobId& id);
   void decline(const BlobId& id, const std::string& reason);
   void on_stored(const BlobId& id, std::uint64_t chunk);
   void on_completed(const BlobId& id);
-  void on_failed(const BlobId& id, const std::system_error& failure, const std::string& finisher);
+  void on_failed(const BlobId& id, const std::system_error& failure, const std::string& repairer);
+  void repair(const BlobId& id, std::uint64_t stays);
 
   std::shared_ptr<Intake> intake_;
   std::string peer_;

@@ -226,15 +226,23 @@ void Spool::check(const BlobId& id) {
   const auto file = partial(id);
   assert(file && all_noted(id));
   File(file->path, O_WRONLY).sync();
-  finish_checked(id, file->life, noted_hash(file->map, id));
+  try {
+    finish_checked(id, file->life, tree_root(noted_hashes(file->map, id)));
+  } catch (const std::system_error& error) {
+    if (error.code() == Errc::hash_mismatch) remove(id);
+    throw;
+  }
+}
+
+void Spool::drop(const BlobId& id, const ChunkMap& chunks) {
+  PartialBlob& partial = begin(id);
+  for (std::uint64_t chunk = 0; chunk < chunks.size(); ++chunk)
+    if (chunks.has(chunk)) partial.drop(chunk);
 }
 
 void Spool::finish_checked(const BlobId& id, std::uint64_t life, const Sha256Hash& hash) {
   if (find_partial(id, life) == nullptr) return;
-  if (hash != id.hash) {
-    remove(id);
-    throw std::system_error(Errc::hash_mismatch, "blob " + to_string(id));
-  }
+  if (hash != id.hash) throw std::system_error(Errc::hash_mismatch, "blob " + to_string(id));
   publish(partial_paths(directory_, id).content, id);
 }
 

@@ -83,6 +83,8 @@ class Spool {
   // Completes a blob of which all chunks are here and noted. If the hash is wrong, deletes it and
   // throws Errc::hash_mismatch. Syncs the file: the Verifier does it in another thread.
   void check(const BlobId& id);
+  // Of a partial blob of which all is noted: these chunks are wrong, and to come again.
+  void drop(const BlobId& id, const ChunkMap& chunks);
 
   // Up to `size` bytes from `offset` of a complete blob, or one that can be sent.
   std::vector<std::byte> read(const BlobId& id, std::uint64_t offset, std::size_t size) const;
@@ -104,8 +106,9 @@ class Spool {
     std::uint64_t life = 0;  // another one when the blob was removed and begun anew
   };
   std::optional<Partial> partial(const BlobId& id) const;
-  // check(), by somebody who has synced this life of the file and knows its noted_hash(). No effect
-  // if that life is over.
+  // check(), by somebody who has synced this life of the file and knows the hash that its chunks
+  // have together. If that is wrong, it stays, for drop() or remove(). No effect if that life is
+  // over.
   void finish_checked(const BlobId& id, std::uint64_t life, const Sha256Hash& hash);
 
  private:

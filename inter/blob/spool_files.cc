@@ -89,15 +89,22 @@ void PartialBlob::forget(std::uint64_t chunk) {
   received_bytes_ -= chunk_bytes(id_, chunk);
 }
 
+void PartialBlob::drop(std::uint64_t chunk) {
+  const Sha256Hash nothing{};
+  files().map.write_at(kHashBytes * chunk, std::as_bytes(std::span(nothing)));
+  --noted_;
+  forget(chunk);
+}
+
 PartialBlob::Files& PartialBlob::files() {
   if (!files_) files_.reset(new Files{{paths_.content, O_WRONLY}, {paths_.map, O_WRONLY}});
   return *files_;
 }
 
-Sha256Hash noted_hash(const std::filesystem::path& map, const BlobId& id) {
+std::vector<Sha256Hash> noted_hashes(const std::filesystem::path& map, const BlobId& id) {
   std::vector<Sha256Hash> chunks(chunk_count(id.size_bytes));
   read_exactly(map, File(map, O_RDONLY), 0, std::as_writable_bytes(std::span(chunks)));
-  return tree_root(std::move(chunks));
+  return chunks;
 }
 
 namespace {

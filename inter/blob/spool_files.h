@@ -8,6 +8,7 @@
 #include <optional>
 #include <span>
 #include <string_view>
+#include <vector>
 
 #include "inter/base/file.h"
 #include "inter/base/hash.h"
@@ -36,6 +37,7 @@ class PartialBlob {
   void write(std::uint64_t chunk, std::span<const std::byte> bytes);
   void note(std::uint64_t chunk, const Sha256Hash& hash);  // tree_hash() of one that was written
   void forget(std::uint64_t chunk);                        // one that was written and not noted
+  void drop(std::uint64_t chunk);                          // one that was noted, and is wrong
   bool all_noted() const { return noted_ == held_.size(); }
 
   // Its files stay open from one write to the next, until this.
@@ -77,8 +79,8 @@ void read_exactly(const std::filesystem::path& path, const File& file, std::uint
 // The id of a content.
 BlobId identify(std::span<const std::byte> content);
 BlobId identify(const std::filesystem::path& file);
-// The hash of a blob whose chunks have all been noted.
-Sha256Hash noted_hash(const std::filesystem::path& map, const BlobId& id);
+// Of the chunks of a blob that have all been noted. The hash of the blob is tree_root() of them.
+std::vector<Sha256Hash> noted_hashes(const std::filesystem::path& map, const BlobId& id);
 
 Sha256Hash hash_file(const std::filesystem::path& path, std::uint64_t size);  // plain SHA-256
 

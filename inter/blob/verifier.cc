@@ -52,13 +52,15 @@ struct Verifier::Chunk {
 struct Verifier::Checked {
   BlobId id;
   std::uint64_t life = 0;
+  std::vector<Sha256Hash> chunks;
   Sha256Hash hash{};
   std::optional<std::system_error> failure;
 
   void make(const Spool::Partial& file) {
     try {
       File(file.path, O_WRONLY).sync();
-      hash = noted_hash(file.map, id);
+      chunks = noted_hashes(file.map, id);
+      hash = tree_root(chunks);
     } catch (const std::system_error& error) {
       failure = error;
     }
@@ -124,7 +126,7 @@ void Verifier::on_hashed(const Chunk& chunk) {
   try {
     if (spool_.note(chunk.id, chunk.life, chunk.chunk, chunk.hash)) finish(chunk.id);
   } catch (const std::system_error& error) {
-    verdict_(chunk.id, error);
+    verdict_(chunk.id, error, {});
   }
 }
 
@@ -136,9 +138,9 @@ void Verifier::finish(const BlobId& id) {
   known->second = file->life;
   const std::weak_ptr<Verifier*> self = alive_;
   asio::post(hashing_, [id, file, self, executor = executor_] {
-    Checked checked{id, file->life, {}, {}};
+    Checked checked{id, file->life, {}, {}, {}};
     checked.make(*file);
-    asio::post(executor, [checked, self] {
+    asio::post(executor, [checked = std::move(checked), self] {
       if (const auto alive = self.lock()) (*alive)->on_checked(checked);
     });
   });
@@ -156,7 +158,7 @@ void Verifier::on_checked(const Checked& checked) {
   } catch (const std::system_error& error) {
     failure = error;
   }
-  verdict_(checked.id, failure);
+  verdict_(checked.id, failure, checked.chunks);
 }
 
 void Verifier::recheck(const BlobId& id) {

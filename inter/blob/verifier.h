@@ -17,16 +17,18 @@
 #include <asio/thread_pool.hpp>
 
 #include "inter/base/file.h"
+#include "inter/base/hash.h"
 #include "inter/blob/spool.h"
 
 namespace causeway::inter {
 
 class Verifier {
  public:
-  // Told when a blob is complete in the spool, or why not: Errc::hash_mismatch (it was deleted) or
-  // a storage failure. On the executor.
+  // Told when a blob is complete in the spool, or why not: Errc::hash_mismatch (it stays partial)
+  // or a storage failure. `chunks`: their hashes, if they were compared. On the executor.
   using Verdict =
-      std::function<void(const BlobId& id, const std::optional<std::system_error>& failure)>;
+      std::function<void(const BlobId& id, const std::optional<std::system_error>& failure,
+                         std::span<const Sha256Hash> chunks)>;
   // Told when a complete blob was found not to be what it was any more; it was removed.
   using Lost = std::function<void(const BlobId& id)>;
 

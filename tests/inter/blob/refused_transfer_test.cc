@@ -14,7 +14,7 @@ TEST_F(Transfer, WrongBytesOfAnEarlierLifeAreReplacedOnce) {
   to_.spool.write(id_, 0, std::span(wrong).first(kSmallChunkBytes));
   link_->receiver.want(id_);
   run(*link_);
-  EXPECT_THAT(link_->drawn, ElementsAre(1, 2, 3, 0, 1, 2, 3));
+  EXPECT_THAT(link_->drawn, ElementsAre(1, 2, 3, 0)) << "the others are the sender's own";
   EXPECT_EQ(completed_.size(), 1U);
   EXPECT_EQ(to_.spool.read(id_, 0, kSize), bytes_);
 }

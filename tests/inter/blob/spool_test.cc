@@ -289,6 +289,27 @@ TEST_F(SpoolTest, WrongHashDeletesThePartialBlob) {
   EXPECT_TRUE(spool.write(id, 0, bytes));
 }
 
+TEST_F(SpoolTest, ChunksThatAreDroppedComeAgainAlsoAfterARestart) {
+  const Bytes bytes = seeded_bytes(kThree);
+  const BlobId id = id_of(bytes);
+  Bytes wrong = bytes;
+  wrong[0] ^= std::byte{1};
+  {
+    Spool spool(directory_.path(), 1U << 20);
+    EXPECT_TRUE(spool.write(id, 0, wrong));
+    ChunkMap first(chunk_count(id.size_bytes));
+    first.insert(0);
+    spool.drop(id, first);
+    EXPECT_FALSE(spool.all_noted(id));
+    EXPECT_EQ(spool.received_bytes(id), bytes.size() - chunk_bytes(id, 0));
+  }
+  Spool spool(directory_.path(), 1U << 20);
+  EXPECT_EQ(spool.held(id).count(), chunk_count(id.size_bytes) - 1);
+  EXPECT_TRUE(spool.write(id, 0, chunk_of(bytes, 0)));
+  spool.check(id);
+  EXPECT_TRUE(spool.has(id));
+}
+
 TEST_F(SpoolTest, RefusesWhatDoesNotFit) {
   Spool spool(directory_.path(), kThree + 400);
   const Bytes first = seeded_bytes(kThree, 1);
