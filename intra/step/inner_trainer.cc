@@ -137,8 +137,8 @@ class ModelTrainer : public InnerTrainer {
   // The baseline's group is of all regions, the batch is one region's, unless one rank computes
   // all.
   Share share(const Collective& group) const {
-    const auto regions = static_cast<std::int64_t>(options_.regions_computed());
-    if (regions > 1) return {0, options_.train.batch * regions};
+    if (options_.computes_for_all())
+      return {0, options_.train.batch * static_cast<std::int64_t>(options_.region_count)};
     const bool mixed = options_.synchronous.has_value();
     const auto rank = static_cast<std::int64_t>(mixed ? options_.rank : group.rank());
     const auto world = static_cast<std::int64_t>(mixed ? options_.world : group.size());

@@ -26,7 +26,7 @@ using When = MemoryPart::When;
 std::int64_t sequences_at_once(const WorkerOptions& options) {
   const TrainOptions& train = options.train;
   const auto regions = static_cast<std::int64_t>(options.regions_computed());
-  const std::int64_t ranks = regions > 1 ? 1 : options.world;
+  const std::int64_t ranks = options.computes_for_all() ? 1 : options.world;
   const std::int64_t of_step = train.batch * regions / ranks / train.micro_batches;
   const std::uint64_t evaluated = std::max(train.validation_sequences, train.held_out_sequences);
   return std::max(of_step, static_cast<std::int64_t>(std::min(evaluated, kEvaluationBlock)));

@@ -96,10 +96,9 @@ struct WorkerOptions : Recipe {
   };
   std::optional<Synchronous> synchronous;
 
+  bool computes_for_all() const { return synchronous && synchronous->world == 1; }
   // Whose batches this region's ranks compute.
-  std::size_t regions_computed() const {
-    return synchronous && synchronous->world == 1 ? region_count : 1;
-  }
+  std::size_t regions_computed() const { return computes_for_all() ? region_count : 1; }
 
   // In a group of so many. The baseline, which others are measured by, sums in fp32.
   bool sums_in_bf16(std::size_t ranks) const {

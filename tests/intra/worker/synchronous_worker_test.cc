@@ -60,8 +60,10 @@ std::vector<WorkerResult> run_group(const TemporaryDirectory& directory, std::si
   return results;
 }
 
-WorkerResult run_for_all(const TemporaryDirectory& directory, std::size_t regions, float dropout) {
+WorkerResult run_for_all(const TemporaryDirectory& directory, std::size_t regions, float dropout,
+                         std::uint32_t world = 1) {
   WorkerOptions options = options_of(directory, 0, regions, dropout);
+  options.world = world;
   options.synchronous = {0, 1, "all"};
   return run_synchronous(options, kGoesOn);
 }
@@ -104,6 +106,17 @@ TEST(SynchronousWorker, OneProcessComputesWhatAllRegionsWould) {
     EXPECT_EQ(one.progress.tokens(), 3 * group[0].progress.tokens());
     const auto other = run_for_all(directory, 2, dropout);
     EXPECT_GT(std::abs(*other.val_loss() - *one.val_loss()), 1e-3);
+  }
+}
+
+// The ranks that it stands for may be of one region.
+TEST(SynchronousWorker, OneProcessComputesWhatAllRanksWould) {
+  const TemporaryDirectory directory;
+  for (const std::size_t regions : {1U, 2U}) {
+    const auto group = run_group(directory, regions, 3, fmt::format("of-{}", regions));
+    const WorkerResult one = run_for_all(directory, regions, 0, 3);
+    EXPECT_NEAR(*one.val_loss(), *group[0].val_loss(), 1e-5);
+    EXPECT_NEAR(one.progress.loss(), group[0].progress.loss(), 1e-4);
   }
 }
 
