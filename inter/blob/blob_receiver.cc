@@ -19,8 +19,6 @@ void remember(Set& set, const BlobId& id) {
   set.insert(id);
 }
 
-constexpr std::chrono::minutes kDistrust{10};
-
 // Where the n-th source of a blob begins. Two that begin at the ends and meet send nothing twice
 // but what is under way when they meet.
 BlobFetch plan_fetch(const BlobId& id, ChunkMap held, std::size_t earlier_sources) {
@@ -50,7 +48,10 @@ Intake::Intake(const asio::any_io_executor& executor, Spool& spool, std::uint64_
 
 void Intake::store(BlobReceiver& from, const BlobChunk& chunk) {
   const bool is_new = spool_.store(chunk.id, chunk.chunk, chunk.bytes);
-  if (is_new) arrivals_.add(chunk.id, spool_.life(chunk.id), chunk.chunk, from.peer_);
+  if (is_new) {
+    arrivals_.add(chunk.id, spool_.life(chunk.id), chunk.chunk, from.peer_);
+    if (arrivals_.size() > kRememberedBlobsMax) arrivals_.keep_only(spool_.begun());
+  }
   for (BlobReceiver* const receiver : receivers_)
     if (receiver == &from || receiver->is_source(chunk.id))
       receiver->on_stored(chunk.id, chunk.chunk);
@@ -68,43 +69,44 @@ void Intake::on_verdict(const BlobId& id, const std::optional<std::system_error>
   }
   if (failure) return;
   for (const auto& [peer, wrong] : arrivals_.on_right(id, chunks)) {
-    distrust(peer,
-             fmt::format("sent {} of the {} chunks of blob {} with other bytes than they have",
-                         wrong, chunks.size(), to_string(id)));
+    accuse(peer, fmt::format("{} of the {} chunks of blob {} with other bytes than they have",
+                             wrong, chunks.size(), to_string(id)));
   }
   completed_(last, id);
 }
 
-// Of several senders one gets to send the rest alone, then another one all of it.
 void Intake::on_mismatch(const BlobId& id, const std::system_error& failure,
                          std::span<const Sha256Hash> chunks) {
-  std::set<std::string> present;
-  for (const BlobReceiver* const receiver : receivers_)
-    if (!distrusts(receiver->peer_)) present.insert(receiver->peer_);
-  const std::string last = arrivals_.last(id);
-  const Arrivals::Repair repair = arrivals_.on_mismatch(id, chunks, present);
+  const Arrivals::Repair repair = arrivals_.on_mismatch(id, chunks, peers());
   if (!repair.wrong.empty())
-    distrust(repair.wrong, "alone sent all of blob " + to_string(id) + ", and it was wrong");
-  repair.stays.none() ? spool_.remove(id) : spool_.drop(id, repair.stays.inverse());
+    accuse(repair.wrong, fmt::format("all of blob {}, alone, and it was wrong", to_string(id)));
+  std::optional<std::system_error> unable;
+  try {
+    repair.stays.none() ? spool_.remove(id) : spool_.drop(id, repair.stays.inverse());
+  } catch (const std::system_error& error) {
+    unable = error;
+  }
+  const std::string& again = repair.keeper.empty() ? repair.alone : repair.keeper;
   for (BlobReceiver* const receiver : receivers_) {
-    if (!repair.keeper.empty() && receiver->peer_ == repair.keeper)
+    if (unable && receiver->is_source(id))
+      receiver->decline(id, unable->what());
+    else if (!unable && !repair.keeper.empty() && receiver->peer_ == repair.keeper)
       receiver->repair(id, repair.stays.count());
     else if (receiver->is_source(id))
-      receiver->on_failed(id, failure, repair.keeper.empty() ? last : repair.keeper);
+      receiver->on_failed(id, failure, again);
   }
 }
 
-// It could spoil whatever others send.
-void Intake::distrust(const std::string& peer, const std::string& because) {
-  if (peer.empty()) return;  // what lay in the spool
-  spdlog::error("{} {}: for {} minutes nothing is taken from it that it was not asked for", peer,
-                because, kDistrust.count());
-  distrusted_[peer] = std::chrono::steady_clock::now() + kDistrust;
+void Intake::accuse(const std::string& peer, const std::string& of_what) {
+  if (const auto more = log_.take("accusing " + peer))
+    spdlog::error("{} sent {}: its disk or its memory is faulty, or it lies{}", peer, of_what,
+                  *more);
 }
 
-bool Intake::distrusts(const std::string& peer) const {
-  const auto known = distrusted_.find(peer);
-  return known != distrusted_.end() && std::chrono::steady_clock::now() < known->second;
+std::set<std::string> Intake::peers() const {
+  std::set<std::string> peers;
+  for (const BlobReceiver* const receiver : receivers_) peers.insert(receiver->peer_);
+  return peers;
 }
 
 // A spool may be full for long, and peers have ever more for it.
@@ -138,9 +140,12 @@ bool BlobReceiver::declines_size_of(const BlobId& id) {
   return true;
 }
 
-bool BlobReceiver::declines_unasked(const BlobId& id) {
-  if (is_source(id) || !intake_->distrusts(peer_)) return false;
-  decline(id, "it was not asked for, and wrong bytes came from there before");
+// It would be spoilt again by whoever spoilt it.
+bool BlobReceiver::declines_repaired(const BlobId& id) {
+  const std::string keeper = intake_->arrivals_.keeper(id);
+  if (keeper.empty() || keeper == peer_ || is_source(id) || !intake_->peers().contains(keeper))
+    return false;
+  decline(id, "its content did not match its hash; " + keeper + " sends it again");
   return true;
 }
 
@@ -172,7 +177,7 @@ std::optional<std::string> BlobReceiver::ask(const BlobId& id) {
 }
 
 void BlobReceiver::on_offer(const BlobId& id) {
-  if (declines_size_of(id) || declines_unasked(id)) return;
+  if (declines_size_of(id) || declines_repaired(id)) return;
   if (intake_->spool_.has(id)) {
     answer_(encode_id(FrameType::blob_complete, id));
   } else if (const auto problem = ask(id)) {
@@ -186,7 +191,7 @@ void BlobReceiver::on_chunk(const BlobChunk& chunk) {
     on_completed(id);
     return;
   }
-  if (declined_.contains(id) || declines_size_of(id) || declines_unasked(id)) return;
+  if (declined_.contains(id) || declines_size_of(id) || declines_repaired(id)) return;
   try {
     incoming_.insert(id);
     asked_.erase(id);
@@ -218,14 +223,15 @@ void BlobReceiver::repair(const BlobId& id, std::uint64_t stays) {
   if (const auto problem = ask(id)) decline(id, *problem);
 }
 
-// One that sent all of it alone gets to do so again, once.
+// One that alone sent all of it gets to do so again, once.
 void BlobReceiver::on_failed(const BlobId& id, const std::system_error& failure,
                              const std::string& repairer) {
   on_abandon(id);
   const bool mismatch = failure.code() == Errc::hash_mismatch;
-  if (mismatch && repairer != peer_) {
+  if (mismatch && !repairer.empty() && repairer != peer_) {
     decline(id, "its content did not match its hash; " + repairer + " sends it again");
-  } else if (mismatch && mismatches_.size() < kRememberedBlobsMax && ++mismatches_[id] == 1) {
+  } else if (mismatch && repairer == peer_ && mismatches_.size() < kRememberedBlobsMax &&
+             ++mismatches_[id] == 1) {
     spdlog::warn("blob {} from {} does not match its hash; asking for all of it again",
                  to_string(id), peer_);
     if (const auto problem = ask(id)) decline(id, *problem);

@@ -5,7 +5,6 @@
 //                  delivers the others need not send any more
 #pragma once
 
-#include <chrono>
 #include <cstdint>
 #include <functional>
 #include <map>
@@ -44,8 +43,8 @@ class Intake {
                   std::span<const Sha256Hash> chunks);
   void on_mismatch(const BlobId& id, const std::system_error& failure,
                    std::span<const Sha256Hash> chunks);
-  void distrust(const std::string& peer, const std::string& because);
-  bool distrusts(const std::string& peer) const;
+  void accuse(const std::string& peer, const std::string& of_what);
+  std::set<std::string> peers() const;  // that there is a link with
   std::size_t other_sources(const BlobId& id, const std::string& peer) const;
   void log_decline(const std::string& what, const BlobId& id, const std::string& reason);
 
@@ -54,7 +53,6 @@ class Intake {
   Completed completed_;
   std::set<BlobReceiver*> receivers_;
   Arrivals arrivals_;
-  std::map<std::string, std::chrono::steady_clock::time_point> distrusted_;  // until when
   LogBudget log_{3};  // lines a minute of a kind
   Verifier verifier_;
 };
@@ -83,7 +81,7 @@ class BlobReceiver {
   // It sends the blob or was asked to.
   bool is_source(const BlobId& id) const { return incoming_.contains(id) || asked_.contains(id); }
   bool declines_size_of(const BlobId& id);
-  bool declines_unasked(const BlobId& id);
+  bool declines_repaired(const BlobId& id);
   std::optional<std::string> ask(const BlobId& id);
   void decline(const BlobId& id, const std::string& reason);
   void on_stored(const BlobId& id, std::uint64_t chunk);

@@ -45,21 +45,41 @@ TEST_F(SpoiltTransfer, OnlyWhatOthersSentComesAgainAndTheLiarIsNamed) {
   EXPECT_TRUE(log_.has("liar sent 1 of the 4 chunks of blob"));
 }
 
-TEST_F(SpoiltTransfer, NothingIsTakenFromTheLiarThatWasNotAskedFor) {
+// Else it could spoil the blob for ever, and would never be named.
+TEST_F(SpoiltTransfer, WhoPushesAgainDuringTheRepairIsDeclined) {
+  liar_->sender.push(id_);
+  let(*liar_, 1);
+  link_->sender.push(id_);
+  for (int turn = 0; turn < 20; ++turn) {
+    link_->step();
+    liar_->carry_answers();
+    liar_->sender.push(id_);
+    liar_->step();
+    context_.restart();
+    context_.poll();
+  }
+  EXPECT_EQ(to_.spool.read(id_, 0, kSize), bytes_);
+  EXPECT_TRUE(log_.has("liar sent "));
+}
+
+TEST_F(SpoiltTransfer, WhoWasWrongBeforeIsAskedLast) {
   liar_->sender.push(id_);
   let(*liar_, 1);
   link_->sender.push(id_);
   run(*link_);
   run(*liar_);
-  const Bytes next = make_bytes(kSize, 7);
-  const BlobId id = liar_spool_.spool.put(next);
-  liar_->sender.push(id);
-  run(*liar_);
-  EXPECT_FALSE(to_.spool.has(id));
-  EXPECT_THAT(liar_->declines.back(), HasSubstr("was not asked for"));
+  const Bytes bytes = make_bytes(kSize, 7);
+  const BlobId id = from_.spool.put(bytes);
+  liar_spool_.spool.put(bytes);
+  spoil(liar_spool_.spool.path(id), 0, kChunks);
   liar_->receiver.want(id);
-  run(*liar_);
-  EXPECT_EQ(to_.spool.read(id, 0, kSize), next) << "it may be the only one that has it";
+  let(*liar_, 3);
+  link_->drawn.clear();
+  link_->receiver.want(id);
+  run({link_.get(), liar_.get()});
+  EXPECT_EQ(to_.spool.read(id, 0, kSize), bytes);
+  EXPECT_FALSE(log_.has("asking liar"));
+  EXPECT_TRUE(log_.has("asking sender for 3 of its 4 chunks again"));
 }
 
 TEST_F(SpoiltTransfer, ALiarThatSentMostIsFoundOutAfterItSentAll) {
@@ -69,7 +89,7 @@ TEST_F(SpoiltTransfer, ALiarThatSentMostIsFoundOutAfterItSentAll) {
   run({link_.get(), liar_.get()});
   EXPECT_EQ(to_.spool.read(id_, 0, kSize), bytes_);
   EXPECT_TRUE(log_.has("asking liar for 1 of its 4 chunks again"));
-  EXPECT_TRUE(log_.has("liar alone sent all of blob"));
+  EXPECT_TRUE(log_.has("liar sent all of blob"));
   EXPECT_TRUE(log_.has("asking sender for 4 of its 4 chunks again"));
   EXPECT_FALSE(log_.has("sender sent"));
 }
@@ -101,6 +121,37 @@ TEST_F(SpoiltTransfer, TwoThatAreBothWrongAreGivenUp) {
   EXPECT_EQ(to_.spool.stored_bytes(), 0U);
   EXPECT_FALSE(link_->receiver.busy());
   EXPECT_FALSE(liar_->receiver.busy());
+  EXPECT_TRUE(log_.has("liar sent all of blob"));
+  EXPECT_TRUE(log_.has("sender sent all of blob"));
+}
+
+TEST_F(SpoiltTransfer, WhatIsKnownOfBlobsThatAreGoneCanBeForgotten) {
+  Arrivals arrivals;
+  BlobId gone = id_;
+  gone.size_bytes = 1;
+  arrivals.add(id_, 1, 0, "sender");
+  arrivals.add(gone, 2, 0, "liar");
+  arrivals.keep_only(to_.spool.begun());
+  EXPECT_EQ(arrivals.size(), 0U);
+  arrivals.add(id_, 1, 0, "sender");
+  to_.spool.expect(id_);
+  arrivals.keep_only(to_.spool.begun());
+  EXPECT_EQ(arrivals.last(id_), "sender");
+}
+
+// A chunk that the disk did not take is whose it is that came later.
+TEST_F(SpoiltTransfer, AChunkHasOneSender) {
+  Arrivals arrivals;
+  arrivals.add(id_, 1, 0, "honest");
+  arrivals.add(id_, 1, 0, "liar");
+  for (std::uint64_t chunk = 1; chunk < kChunks; ++chunk) arrivals.add(id_, 1, chunk, "honest");
+  const std::vector<Sha256Hash> before(kChunks);
+  const auto repair = arrivals.on_mismatch(id_, before, {"honest", "liar"});
+  EXPECT_EQ(repair.keeper, "honest");
+  EXPECT_FALSE(repair.stays.has(0));
+  std::vector<Sha256Hash> after = before;
+  after[0][0] = 1;
+  EXPECT_THAT(arrivals.on_right(id_, after), ElementsAre(std::pair(std::string("liar"), 1U)));
 }
 
 TEST_F(SpoiltTransfer, ALinkThatIsGoneIsNotAskedToRepair) {
