@@ -120,12 +120,11 @@ asio::awaitable<void> ShardSummer::make(const SumShard& action, std::shared_ptr<
   work->tools = &context_.options.shards;
   const SealedBytes made =
       co_await asio::co_spawn(thread_, make_in_thread(work), asio::use_awaitable);
-  if (!made.empty()) work->copied = co_await store(made, action.draft.round);
+  if (!made.empty()) work->copied = co_await store(made, draft_digest(action.draft));
 }
 
-// What is summed is kept while the spool has no room for it: to sum it again would take long. Of no
-// use once the round is over.
-asio::awaitable<Copied> ShardSummer::store(const SealedBytes& sum, Round round) {
+// What is summed is kept while the spool has no room for it: to sum it again would take long.
+asio::awaitable<Copied> ShardSummer::store(const SealedBytes& sum, const Digest& draft) {
   asio::steady_timer timer(context_.executor);
   do {
     try {
@@ -136,15 +135,16 @@ asio::awaitable<Copied> ShardSummer::store(const SealedBytes& sum, Round round) 
     context_.driver.handle(RoomNeeded{sum.size()});
     timer.expires_after(kRoomAgain);
     co_await timer.async_wait(asio::use_awaitable);
-  } while (context_.protocol().version() == round && !context_.ending.closing());
+  } while (context_.protocol().is_summing(draft) && !context_.ending.closing());
   co_return Copied{};
 }
 
 void ShardSummer::finish(const SumShard& action, Work& work) {
   const Digest draft = draft_digest(action.draft);
   inter::Spool& spool = context_.directory.spool();
+  // Of a round that is over, inputs may have been let go.
   for (const inter::BlobId& blob : action.inputs)
-    if (!spool.has(blob)) context_.lose(blob);
+    if (context_.protocol().is_summing(draft) && !spool.has(blob)) context_.lose(blob);
   for (const auto& [blob, damage] : work.damaged) {
     if (!spool.has(blob)) continue;
     spool.remove_damaged(blob, damage);

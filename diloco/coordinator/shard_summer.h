@@ -24,7 +24,7 @@ class ShardSummer {
   struct Work;
   asio::awaitable<void> sum(SumShard action);
   asio::awaitable<void> make(const SumShard& action, std::shared_ptr<Work> work);
-  asio::awaitable<Copied> store(const SealedBytes& sum, Round round);
+  asio::awaitable<Copied> store(const SealedBytes& sum, const Digest& draft);
   void finish(const SumShard& action, Work& work);
 
   CoordinatorContext context_;

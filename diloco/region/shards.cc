@@ -61,10 +61,18 @@ std::uint64_t Summers::bytes_for(const std::string& region,
   return bytes;
 }
 
-void ShardDuties::take_over(std::set<std::uint32_t> shards, std::vector<inter::BlobId> sums) {
+void ShardDuties::take_over(std::set<std::uint32_t> shards, std::vector<inter::BlobId> sums,
+                            std::map<std::uint32_t, std::string> further) {
   taken_in_ = history_.version();
   taken_ = std::move(shards);
   sums_ = std::move(sums);
+  further_ = std::move(further);
+}
+
+std::string ShardDuties::maker_of_sum(std::uint32_t shard) const {
+  const auto asked = further_.find(shard);
+  const bool known = taken_in_ == history_.version() && asked != further_.end();
+  return known ? asked->second : summers().first(shard);
 }
 
 std::vector<inter::BlobId> ShardDuties::sums() const {

@@ -15,6 +15,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <map>
 #include <optional>
 #include <set>
 #include <string>
@@ -70,7 +71,9 @@ class ShardDuties {
   // Records or members may have changed.
   void look_again() { is_known_ = false; }
   // By the leader's word, of the open round: shards to sum beside the usual ones, and sums to get.
-  void take_over(std::set<std::uint32_t> shards, std::vector<inter::BlobId> sums);
+  // `further`: who was asked last for a shard, where the usual ones were not enough.
+  void take_over(std::set<std::uint32_t> shards, std::vector<inter::BlobId> sums,
+                 std::map<std::uint32_t, std::string> further = {});
 
   // Whether the open round is.
   bool sharded() const;
@@ -80,6 +83,7 @@ class ShardDuties {
   std::vector<inter::BlobId> usual(const Contribution& contribution) const;
   std::vector<inter::BlobId> due(const Contribution& contribution) const;
   std::vector<inter::BlobId> sums() const;
+  std::string maker_of_sum(std::uint32_t shard) const;  // who most likely has it
 
  private:
   const CommitRecord* last() const { return history_.newest(); }
@@ -91,6 +95,7 @@ class ShardDuties {
   Round taken_in_ = 0;
   std::set<std::uint32_t> taken_;
   std::vector<inter::BlobId> sums_;
+  std::map<std::uint32_t, std::string> further_;
   // As last computed: every event asks, for every contribution.
   struct Known {
     Round version = 0;

@@ -260,9 +260,8 @@ std::vector<CatchUp::Need> CatchUp::needed() const {
   const std::vector<inter::BlobId> sums = region_.shards.sums();
   for (std::uint32_t i = 0; i < sums.size(); ++i) {
     if (!region_.spool.holds(sums[i]))
-      needs.push_back({.blob = sums[i],
-                       .source = region_.shards.summers().first(i),
-                       .urgent = waits_for_others});
+      needs.push_back(
+          {.blob = sums[i], .source = region_.shards.maker_of_sum(i), .urgent = waits_for_others});
   }
   add_listed(needs, later, std::min(region_.history.version(), from + kRoundsFetched), false);
   return needs;

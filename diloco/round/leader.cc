@@ -12,8 +12,8 @@ namespace {
 
 // A summer reads, adds up and writes what may be gigabytes, beside its training.
 constexpr Time kPatienceMin = std::chrono::seconds{10};
-// Whoever lies would else cost every round what it cost one.
-constexpr Round kIgnoredRounds = 50;
+// Whoever lies, or is late, would else cost every round what it cost one.
+constexpr Round kIgnoredRounds = 50, kLateRounds = 10;
 
 }  // namespace
 
@@ -102,14 +102,15 @@ void Leader::begin_vote(CommitRecord record, Time now) {
   const std::uint32_t shards = decider_->shards_of(record.participants.front());
   const Time patience = std::max(decider_->grace(), kPatienceMin);
   const Summers summers = decider_->summers();
-  vote_.emplace(std::move(record), shards, summers, patience, now, doubted(summers));
+  vote_.emplace(std::move(record), shards, summers, patience, now, doubted_summers(summers));
   vote_->look(decider_->up(), now);
   tell_draft();
 }
 
 // Not all that are left: somebody must sum.
-DoubtedSummers Leader::doubted(const Summers& summers) {
-  DoubtedSummers doubted{.late = late_};
+DoubtedSummers Leader::doubted_summers(const Summers& summers) {
+  DoubtedSummers doubted;
+  for (const auto& [region, until] : late_) doubted.late.insert(region);
   bool others = false;
   for (std::size_t i = 0; i < summers.count(); ++i) {
     const std::string& region = summers.further(0, i);
@@ -158,13 +159,13 @@ void Leader::give_up_vote() {
 }
 
 void Leader::end_vote() {
-  const std::set<std::string> before = std::exchange(late_, vote_->late());
-  for (const std::string& region : late_) {
-    if (before.contains(region)) continue;
+  const Round round = region_.history.version();
+  for (const std::string& region : vote_->late()) {
+    if (!late_.insert_or_assign(region, round + kLateRounds).second) continue;
     region_.out.note(Note::Severity::warning,
-                     fmt::format("{} kept round {} waiting for its sums: until it is in time "
-                                 "again, others sum its shards beside it",
-                                 region, region_.history.version()));
+                     fmt::format("{} kept round {} waiting for its sums: for {} rounds one more "
+                                 "region is asked where it is the last",
+                                 region, round, kLateRounds));
   }
   vote_.reset();
 }
@@ -269,7 +270,8 @@ void Leader::hear(const Contribution& contribution, const std::string& peer, std
 
 void Leader::open_next(const CommitRecord& committed, Time now) {
   if (proposed_ == committed.round) proposed_.reset();
-  std::erase_if(ignored_, [&](const auto& one) { return one.second <= committed.round + 1; });
+  for (auto* doubts : {&ignored_, &late_})
+    std::erase_if(*doubts, [&](const auto& one) { return one.second <= committed.round + 1; });
   if (!decider_) return;
   decider_->open_next(committed);
   feed(now);

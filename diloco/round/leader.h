@@ -69,7 +69,7 @@ class Leader {
   void propose(CommitRecord record, Time now);
   void begin_vote(CommitRecord record, Time now);
   void look_at_vote(Time now);
-  DoubtedSummers doubted(const Summers& summers);
+  DoubtedSummers doubted_summers(const Summers& summers);
   void give_up_vote();
   void end_vote();
   void tell_draft();
@@ -86,8 +86,8 @@ class Leader {
   std::optional<ShardVote> vote_;
   std::uint64_t drafts_told_ = 0;
   std::map<std::string, Round> ignored_;  // whose sums led nowhere: until when they do not count
-  std::set<std::string> late_;            // whose sums kept the last vote waiting
-  std::optional<Round> proposed_;         // not committed yet
+  std::map<std::string, Round> late_;  // whose sums kept one waiting: until when they count as late
+  std::optional<Round> proposed_;      // not committed yet
 };
 
 }  // namespace causeway::diloco

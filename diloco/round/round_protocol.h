@@ -133,6 +133,9 @@ class RoundProtocol {
   // When a Tick is needed at the latest; none: only when something happens.
   std::optional<Time> next_deadline() const;
 
+  // Sums of this draft are still of use here.
+  bool is_summing(const Digest& draft) const { return summing_.is_at(draft); }
+
   const std::string& run_id() const { return region_.history.run_id(); }
   Round version() const { return region_.history.version(); }
   CommitRecord record(Round round) const { return region_.history.record(round); }

@@ -22,7 +22,11 @@ ShardVote::ShardVote(CommitRecord record, std::uint32_t shards, Summers summers,
       doubted_(std::move(doubted)),
       patience_(patience),
       moved_at_(now) {
-  for (Shard& shard : shards_) shard.summers = std::min(kSummersPerShard, summers_.usual_count());
+  for (Shard& shard : shards_) shard.summers = usual_summers();
+}
+
+std::size_t ShardVote::usual_summers() const {
+  return std::min(kSummersPerShard, summers_.usual_count());
 }
 
 void ShardVote::hear(const std::string& region, const ShardSums& sums, Time now) {
@@ -84,19 +88,25 @@ bool ShardVote::was_given_to_all(std::uint32_t shard) const {
   return shards_[shard].summers == summers_.count();
 }
 
+// One that was late before is not, once another region's sum tells that the shard can be summed,
+// until one more region was asked.
+bool ShardVote::is_waited_for(std::uint32_t shard, const std::string& region) const {
+  const bool first_in_its_place = shards_[shard].summers == usual_summers();
+  return !doubted_.late.contains(region) || shards_[shard].words.empty() || !first_in_its_place;
+}
+
 bool ShardVote::look(const std::set<std::string>& up, Time now) {
   const bool impatient = now >= moved_at_ + patience_;
   bool changed = false;
   for (std::uint32_t i = 0; i < shards_.size(); ++i) {
     Shard& shard = shards_[i];
     if (was_given_to_all(i) || winner(i, up, now)) continue;
-    const auto is_awaited = [&](const std::string& region) {
-      return up.contains(region) && !doubted_.late.contains(region);
-    };
-    const std::set<std::string> silent = this->silent(i);
-    if (!impatient && std::ranges::any_of(silent, is_awaited)) continue;
-    for (const std::string& region : silent)
-      if (impatient && up.contains(region)) replaced_.insert(region);
+    std::set<std::string> silent = this->silent(i);
+    std::erase_if(silent, [&](const std::string& region) { return !up.contains(region); });
+    const bool waits = std::ranges::any_of(
+        silent, [&](const std::string& region) { return is_waited_for(i, region); });
+    if (waits && !impatient) continue;
+    if (impatient && !shard.words.empty()) late_.merge(silent);
     draft_.duties.push_back({i, summers_.further(i, shard.summers++)});
     changed = true;
   }
@@ -126,14 +136,6 @@ std::set<std::string> ShardVote::unconfirmed() const {
       if (blob == draft_.record.sums[i]) sayers.push_back(region);
     if (sayers.size() == 1) regions.insert(sayers.front());
   }
-  return regions;
-}
-
-std::set<std::string> ShardVote::late() const {
-  std::set<std::string> regions = replaced_;
-  for (std::uint32_t i = 0; i < shards_.size(); ++i)
-    for (const std::string& region : silent(i))
-      if (doubted_.late.contains(region)) regions.insert(region);
   return regions;
 }
 

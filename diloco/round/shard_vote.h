@@ -20,7 +20,7 @@ namespace causeway::diloco {
 // Summers on which earlier votes tell not to rely.
 struct DoubtedSummers {
   std::set<std::string> ignored = {};  // their word does not count
-  std::set<std::string> late = {};     // it counts, but nobody waits for it
+  std::set<std::string> late = {};     // it counts, but one more is asked at once
 };
 
 class ShardVote {
@@ -45,8 +45,8 @@ class ShardVote {
   bool leads_nowhere(Time now) const;
   // Whose word was settled on although nobody else said the same.
   std::set<std::string> unconfirmed() const;
-  // Who was silent for longer than the patience, or has been late before and is silent now.
-  std::set<std::string> late() const;
+  // Who was silent for longer than the patience although another region had a shard's sum.
+  const std::set<std::string>& late() const { return late_; }
   std::optional<Time> deadline() const;
   std::string waiting_for() const;
 
@@ -55,7 +55,9 @@ class ShardVote {
     std::map<std::string, inter::BlobId> words;
     std::size_t summers = 0;  // that it was given to
   };
+  std::size_t usual_summers() const;
   bool is_silent(std::uint32_t shard, const std::string& region) const;
+  bool is_waited_for(std::uint32_t shard, const std::string& region) const;
   bool was_given_to_all(std::uint32_t shard) const;
   std::set<std::string> silent(std::uint32_t shard) const;
   std::size_t awaited(std::uint32_t shard, const std::set<std::string>& up) const;
@@ -68,7 +70,7 @@ class ShardVote {
   std::set<std::string> holders_;
   Summers summers_;
   DoubtedSummers doubted_;
-  std::set<std::string> replaced_;  // after the patience
+  std::set<std::string> late_;
   Time patience_;
   Time moved_at_;  // somebody was asked, said something new, or gets what was settled on
 };

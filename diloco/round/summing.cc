@@ -1,7 +1,9 @@
 #include "diloco/round/summing.h"
 
 #include <algorithm>
+#include <map>
 #include <set>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -58,9 +60,12 @@ void Summing::take(const Draft& draft, Time now) {
   draft_ = draft;
   digest_ = digest;
   std::set<std::uint32_t> given;
-  for (const Draft::Duty& duty : draft.duties)
+  std::map<std::uint32_t, std::string> further;
+  for (const Draft::Duty& duty : draft.duties) {
     if (duty.region == region_.options.self) given.insert(duty.shard);
-  region_.shards.take_over(std::move(given), record.sums);
+    further[duty.shard] = duty.region;
+  }
+  region_.shards.take_over(std::move(given), record.sums, std::move(further));
   tell_leader(now);
 }
 
@@ -98,6 +103,10 @@ void Summing::on_summed(const Digest& draft, std::uint32_t shard, const inter::B
   if (!draft_ || draft != digest_ || !sums_.try_emplace(shard, sum).second) return;
   push_around(shard, sum);
   tell_leader(now);
+}
+
+bool Summing::is_at(const Digest& draft) const {
+  return draft_ && draft == digest_ && draft_->record.round == region_.history.version();
 }
 
 void Summing::on_failed(const Digest& draft, std::uint32_t shard) {

@@ -26,6 +26,7 @@ class Summing {
   void on_summed(const Digest& draft, std::uint32_t shard, const inter::BlobId& sum, Time now);
   void on_lost(const inter::BlobId& blob);                   // a sum that this region made
   void on_failed(const Digest& draft, std::uint32_t shard);  // an input was damaged
+  bool is_at(const Digest& draft) const;                     // its sums are still of use
   // Says so if the record takes another sum than this region made.
   void check(const CommitRecord& record);
 

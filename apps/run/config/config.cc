@@ -239,7 +239,11 @@ bool is_sparse(const std::string& codec) {
 }
 
 bool has_sparse_codec(const Config& config) {
-  std::vector<std::string> specs{config.codec.matrix, config.codec.vector};
+  return has_sparse_codec(config, config.codec.matrix);
+}
+
+bool has_sparse_codec(const Config& config, const std::string& matrix) {
+  std::vector<std::string> specs{matrix, config.codec.vector};
   for (const intra::TensorCodec& tensor : config.codec.tensors) specs.push_back(tensor.spec);
   return std::ranges::any_of(specs, is_sparse);
 }

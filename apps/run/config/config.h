@@ -120,8 +120,9 @@ diloco::KPolicyOptions k_policy(const Config& config);
 
 // Whether a codec drops coordinates. It can be understood.
 bool is_sparse(const std::string& codec);
-// Whether any tensor's does.
+// Whether any tensor's does, in the configuration or with another codec of matrices.
 bool has_sparse_codec(const Config& config);
+bool has_sparse_codec(const Config& config, const std::string& matrix);
 // What sync.exchange comes to with this variant and such a codec.
 diloco::ExchangeKind exchange_with(diloco::ExchangeKind set,
                                    diloco::OverlapOptions::Variant variant, bool sparse);

@@ -75,7 +75,7 @@ class Chooser {
   // who did not ask for them in the configuration.
   std::set<diloco::ExchangeKind> exchanges_of(const CodecProbe& codec,
                                               tuner::Variant variant) const {
-    const bool sparse = is_sparse(codec.codec);
+    const bool sparse = has_sparse_codec(in_.config, codec.codec);
     if (sparse) return {exchange_with(in_.config.sync.rules.exchange, variant, sparse)};
     std::set<diloco::ExchangeKind> exchanges;
     for (const diloco::ExchangeKind asked : grid_.exchanges)

@@ -124,7 +124,10 @@ void judge_codec(Tuning& tuning, const diloco::tuner::Row& row) {
 // Bytes are not money everywhere, and it changes what the run can do: it is for the user to choose.
 void judge_exchange(Tuning& tuning, const diloco::tuner::Row& row) {
   using diloco::ExchangeKind;
-  if (row.exchange != ExchangeKind::full && tuning.exchange == ExchangeKind::full) {
+  const bool shards =
+      row.exchange == ExchangeKind::sharded ||
+      (row.exchange == ExchangeKind::automatic && tuning.regions.size() >= diloco::kShardedFrom);
+  if (shards && tuning.exchange == ExchangeKind::full) {
     tuning.warnings.emplace_back(
         "sharded rounds round each sum once more, whose price in steps was not measured, and what "
         "misses its round is not listed later (docs/rounds.md, \"What is different\")");
@@ -207,8 +210,9 @@ void judge_runner_up(Tuning& tuning) {
       "recommended one for {}",
       next->k, describe(*next),
       later > 0 ? percent(later) + " later"
-                : percent(-later) + " sooner, which is too little to count: then less overlap, "
-                                    "then more bits are preferred",
+                : percent(-later) +
+                      " sooner, which is too little to count: then less overlap, full exchanges, "
+                      "then more bits are preferred",
       percent(next->utilisation), percent(best.utilisation)));
 }
 

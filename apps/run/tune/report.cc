@@ -239,11 +239,16 @@ std::string describe(const tuner::Overlap& overlap) {
 std::string describe(const tuner::Row& row) {
   return (row.price && !row.inner.empty() ? row.inner + ", " : "") + row.codec + ", " +
          describe(row.overlap) + (row.topology ? ", " + topology_name(row.topology) : "") +
-         (row.exchange == diloco::ExchangeKind::full ? "" : ", " + exchange_name(row.exchange));
+         describe_exchange(row.exchange);
 }
 
 std::string topology_name(const std::optional<inter::Shape>& topology) {
   return topology ? inter::to_string(*topology) : "auto";
+}
+
+std::string describe_exchange(diloco::ExchangeKind exchange) {
+  if (exchange == diloco::ExchangeKind::full) return "";
+  return exchange == diloco::ExchangeKind::sharded ? ", sharded" : ", exchange auto";
 }
 
 std::string exchange_name(diloco::ExchangeKind exchange) {

@@ -21,7 +21,7 @@ constexpr double kPublishedSlope = 0.017;
 // What is hidden is chosen for each K, so tau may differ along one line.
 std::string line_name(const tuner::Row& row, const std::string& name) {
   return name + (row.topology ? ", " + topology_name(row.topology) : "") +
-         (row.exchange == diloco::ExchangeKind::full ? "" : ", " + exchange_name(row.exchange));
+         describe_exchange(row.exchange);
 }
 
 // One series per group of rows that differ in K alone, of those that `keep`.

@@ -281,9 +281,9 @@ class Tuner {
   // "auto" stays where it comes to what the row has.
   diloco::ExchangeKind exchange_set(const tuner::Row& row) const {
     const diloco::ExchangeKind configured = config_.sync.rules.exchange;
-    const bool stays =
-        configured == diloco::ExchangeKind::automatic &&
-        exchange_with(configured, row.overlap.variant, is_sparse(row.codec)) == row.exchange;
+    const bool stays = configured == diloco::ExchangeKind::automatic &&
+                       exchange_with(configured, row.overlap.variant,
+                                     has_sparse_codec(config_, row.codec)) == row.exchange;
     return stays ? configured : row.exchange;
   }
 

@@ -88,9 +88,10 @@ void judge(Tuning& tuning);
 std::string tuning_json(const Tuning& tuning);
 std::string tuning_text(const Tuning& tuning);
 std::string tuning_html(const Tuning& tuning);
-std::string describe(const diloco::tuner::Overlap& overlap);  // "streaming P=4 tau=2"
-std::string describe(const diloco::tuner::Row& row);  // but for K: codec, overlap and topology
+std::string describe(const diloco::tuner::Overlap& overlap);             // "streaming P=4 tau=2"
+std::string describe(const diloco::tuner::Row& row);                     // all but K
 std::string topology_name(const std::optional<inter::Shape>& topology);  // as links.topology
+std::string describe_exchange(diloco::ExchangeKind exchange);            // ", sharded"
 std::string exchange_name(diloco::ExchangeKind exchange);                // as sync.exchange
 
 }  // namespace causeway::run

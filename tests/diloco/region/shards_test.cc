@@ -225,6 +225,16 @@ TEST_F(ShardDutiesTest, AShardThatIsTakenOverIsDueAndNotUsual) {
   EXPECT_THAT(duties_.sums(), ElementsAre(shard_blob("sum", 5)));
 }
 
+TEST_F(ShardDutiesTest, ASumIsAskedOfWhoeverWasAskedLastForIt) {
+  const std::string usual = duties_.summers().first(1);
+  EXPECT_EQ(duties_.maker_of_sum(1), usual);
+  duties_.take_over({}, {shard_blob("sum", 5)}, {{1, "z"}});
+  EXPECT_EQ(duties_.maker_of_sum(1), "z");
+  EXPECT_EQ(duties_.maker_of_sum(0), duties_.summers().first(0));
+  region_.history.append(3);
+  EXPECT_NE(duties_.maker_of_sum(1), "z") << "another round";
+}
+
 TEST_F(ShardDutiesTest, WhatWasTakenOverEndsWithItsRound) {
   duties_.take_over({1}, {shard_blob("sum", 5)});
   region_.history.append(3);

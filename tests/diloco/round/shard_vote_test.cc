@@ -229,24 +229,37 @@ TEST_F(ShardVoteTest, WhoWasReplacedAfterThePatienceIsLate) {
   EXPECT_TRUE(one_.look(kAll, kPatience));
   EXPECT_THAT(one_.late(), ElementsAre("a"));
   ShardVote away = vote(1);
+  away.hear("b", word(0, "x"), Time{0});
   EXPECT_TRUE(away.look({"b", "c", "d"}, kPatience));
-  EXPECT_THAT(away.late(), ElementsAre("b")) << "a is out of reach, which is another matter";
+  EXPECT_THAT(away.late(), IsEmpty()) << "a is out of reach, which is another matter";
 }
 
-TEST_F(ShardVoteTest, NobodyWaitsForALateSummerButItsWordCounts) {
-  const DoubtedSummers late{.late = {"a"}};
+// What is to be summed may be withheld, or all may be busy.
+TEST_F(ShardVoteTest, NobodyIsLateWithASumThatNobodyHas) {
+  EXPECT_TRUE(one_.look(kAll, kPatience));
+  EXPECT_THAT(one_.late(), IsEmpty());
+}
+
+TEST_F(ShardVoteTest, BesideALateSummerOneMoreIsAskedAndItsWordCounts) {
+  const DoubtedSummers late{.late = {"a", "c"}};
   ShardVote silent(record(), 1, summers(), kPatience, Time{0}, late);
-  EXPECT_FALSE(silent.look(kAll, Time{0})) << "b is awaited";
+  EXPECT_FALSE(silent.look(kAll, Time{0})) << "nobody has summed it yet";
   silent.hear("b", word(0, "x"), Time{0});
   EXPECT_TRUE(silent.look(kAll, Time{0}));
   EXPECT_EQ(silent.draft().duties, duty(0, "c"));
+  EXPECT_FALSE(silent.look(kAll, kPatience - Time{1})) << "one more, and not all at once";
   silent.hear("c", word(0, "x"), Time{0});
   EXPECT_TRUE(silent.settle(kAll, Time{0}));
-  EXPECT_THAT(silent.late(), ElementsAre("a")) << "still";
   ShardVote in_time(record(), 1, summers(), kPatience, Time{0}, late);
   for (const char* region : {"a", "b"}) in_time.hear(region, word(0, "x"), Time{0});
   EXPECT_TRUE(in_time.settle(kAll, Time{0}));
-  EXPECT_THAT(in_time.late(), IsEmpty());
+}
+
+TEST_F(ShardVoteTest, LateSummersAreWaitedForIfAllAreLate) {
+  ShardVote vote(record(), 1, summers(), kPatience, Time{0}, {.late = {"a", "b"}});
+  EXPECT_FALSE(vote.look(kAll, kPatience - Time{1}));
+  EXPECT_FALSE(vote.leads_nowhere(kPatience - Time{1}));
+  EXPECT_TRUE(vote.look(kAll, kPatience));
 }
 
 // Else whoever lies could settle alone what it made another late for.
@@ -255,8 +268,8 @@ TEST_F(ShardVoteTest, ALateSummerHasThePatienceWhereNobodyElseIsLeft) {
   ShardVote vote(record(), 1, summers(), kPatience, Time{0}, {.late = {"a"}});
   vote.hear("b", word(0, "x"), Time{0});
   EXPECT_TRUE(vote.look(two, Time{0}));
-  EXPECT_TRUE(vote.look(two, Time{0}));
-  EXPECT_EQ(vote.draft().duties.size(), 2U) << "c and d, who are away";
+  EXPECT_EQ(vote.draft().duties, duty(0, "c")) << "who is away";
+  EXPECT_FALSE(vote.look(two, kPatience - Time{1}));
   EXPECT_FALSE(vote.settle(two, kPatience - Time{1}));
   EXPECT_TRUE(vote.settle(two, kPatience));
 }
