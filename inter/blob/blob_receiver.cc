@@ -143,8 +143,10 @@ bool BlobReceiver::declines_size_of(const BlobId& id) {
 // It would be spoilt again by whoever spoilt it.
 bool BlobReceiver::declines_repaired(const BlobId& id) {
   const std::string keeper = intake_->arrivals_.keeper(id);
-  if (keeper.empty() || keeper == peer_ || is_source(id) || !intake_->peers().contains(keeper))
-    return false;
+  const bool comes = std::ranges::any_of(intake_->receivers_, [&](const BlobReceiver* receiver) {
+    return receiver->peer_ == keeper && receiver->is_source(id);
+  });
+  if (!comes || keeper == peer_ || is_source(id)) return false;
   decline(id, "its content did not match its hash; " + keeper + " sends it again");
   return true;
 }

@@ -62,6 +62,22 @@ TEST_F(SpoiltTransfer, WhoPushesAgainDuringTheRepairIsDeclined) {
   EXPECT_TRUE(log_.has("liar sent "));
 }
 
+TEST_F(SpoiltTransfer, ARepairThatWasGivenUpKeepsNobodyFromSending) {
+  liar_->sender.push(id_);
+  let(*liar_, 1);
+  link_->sender.push(id_);
+  while (!log_.has("again")) {
+    link_->step();
+    context_.restart();
+    context_.poll();
+  }
+  link_->receiver.on_abandon(id_);  // its copy is gone
+  const auto third = link_from(from_.spool, "third");
+  third->sender.push(id_);
+  run(*third);
+  EXPECT_EQ(to_.spool.read(id_, 0, kSize), bytes_);
+}
+
 TEST_F(SpoiltTransfer, WhoWasWrongBeforeIsAskedLast) {
   liar_->sender.push(id_);
   let(*liar_, 1);
