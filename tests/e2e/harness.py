@@ -82,12 +82,18 @@ def read_json(path):
         return {}
 
 
+ports_given = set()
+
+
 def free_port():
-    """One below those that connections get: until a program listens there, none takes it."""
+    """One below those that connections get: until a program listens there, none takes it. Never the same one twice."""
     while True:
         port = random.randrange(10_000, 32_000)
+        if port in ports_given:
+            continue
         with socket.socket() as probe, contextlib.suppress(OSError):
             probe.bind(("127.0.0.1", port))
+            ports_given.add(port)
             return port
 
 
