@@ -49,9 +49,8 @@ void resolve(TuneFlags& flags) {
   }
   for (const std::string& name : flags.exchanges) {
     using diloco::ExchangeKind;
-    flags.options.grid.exchanges.push_back(name == "full"      ? ExchangeKind::full
-                                           : name == "sharded" ? ExchangeKind::sharded
-                                                               : ExchangeKind::automatic);
+    for (const auto kind : {ExchangeKind::full, ExchangeKind::sharded, ExchangeKind::automatic})
+      if (run::exchange_name(kind) == name) flags.options.grid.exchanges.push_back(kind);
   }
 }
 

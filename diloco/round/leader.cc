@@ -149,10 +149,11 @@ void Leader::give_up_vote() {
   for (const std::string& region : vote_->unconfirmed()) {
     const Round until = region_.history.version() + kIgnoredRounds;
     if (!ignored_.insert_or_assign(region, until).second) continue;
-    region_.out.note(Note::Severity::warning,
-                     fmt::format("what {} alone said to be a sum, nobody could get: its sums do "
-                                 "not count before round {}",
-                                 region, until));
+    region_.out.note(
+        Note::Severity::warning,
+        fmt::format("nobody could get the sum that only {} named: its sums do not count "
+                    "before round {}",
+                    region, until));
   }
   decider_->be_strict();
   end_vote();
@@ -163,8 +164,8 @@ void Leader::end_vote() {
   for (const std::string& region : vote_->late()) {
     if (!late_.insert_or_assign(region, round + kLateRounds).second) continue;
     region_.out.note(Note::Severity::warning,
-                     fmt::format("{} kept round {} waiting for its sums: for {} rounds one more "
-                                 "region is asked where it is the last",
+                     fmt::format("{0} kept round {1} waiting for its sums: in the next {2} rounds "
+                                 "another region is asked too if only {0} has not said a sum",
                                  region, round, kLateRounds));
   }
   vote_.reset();

@@ -8,8 +8,7 @@ namespace causeway::inter {
 void Arrivals::add(const BlobId& id, std::uint64_t life, std::uint64_t chunk,
                    const std::string& peer) {
   Blob& blob = blobs_[id];
-  if (blob.life != life && !blob.begins_anew) blob = {};
-  if (blob.life != life) blob.sent.clear();
+  if (blob.life != life) blob.begins_anew ? blob.sent.clear() : void(blob = {});
   blob.life = life;
   blob.begins_anew = false;
   // It came before, and a disk did not take it.

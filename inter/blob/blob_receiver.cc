@@ -65,7 +65,7 @@ void Intake::on_verdict(const BlobId& id, const std::optional<std::system_error>
   for (BlobReceiver* const receiver : receivers_) {
     if (!failure && receiver->incoming_.contains(id)) receiver->on_completed(id);
     // One that was only asked was told of chunks that a disk did not take after all.
-    if (failure && receiver->is_source(id)) receiver->on_failed(id, *failure, last);
+    if (failure && receiver->is_source(id)) receiver->on_failed(id, *failure, "");
   }
   if (failure) return;
   for (const auto& [peer, wrong] : arrivals_.on_right(id, chunks)) {

@@ -28,15 +28,20 @@ class SpoiltTransfer : public Transfer {
     for (int i = 0; i < chunks; ++i) ASSERT_TRUE(link.step());
   }
 
+  // Of the liar so many are there before the sender begins.
+  void push_both(int chunks_of_liar) {
+    liar_->sender.push(id_);
+    let(*liar_, chunks_of_liar);
+    link_->sender.push(id_);
+  }
+
   const test::CapturedLog log_;
   Node liar_spool_;
   std::unique_ptr<Link> liar_ = link_from(liar_spool_.spool, "liar");
 };
 
 TEST_F(SpoiltTransfer, OnlyWhatOthersSentComesAgainAndTheLiarIsNamed) {
-  liar_->sender.push(id_);
-  let(*liar_, 1);
-  link_->sender.push(id_);
+  push_both(1);
   run(*link_);
   EXPECT_EQ(to_.spool.read(id_, 0, kSize), bytes_);
   EXPECT_THAT(link_->drawn, ElementsAre(0, 1, 2, 3, 0)) << "its own first chunk came too late";
@@ -47,9 +52,7 @@ TEST_F(SpoiltTransfer, OnlyWhatOthersSentComesAgainAndTheLiarIsNamed) {
 
 // Else it could spoil the blob for ever, and would never be named.
 TEST_F(SpoiltTransfer, WhoPushesAgainDuringTheRepairIsDeclined) {
-  liar_->sender.push(id_);
-  let(*liar_, 1);
-  link_->sender.push(id_);
+  push_both(1);
   for (int turn = 0; turn < 20; ++turn) {
     link_->step();
     liar_->carry_answers();
@@ -63,9 +66,7 @@ TEST_F(SpoiltTransfer, WhoPushesAgainDuringTheRepairIsDeclined) {
 }
 
 TEST_F(SpoiltTransfer, ARepairThatWasGivenUpKeepsNobodyFromSending) {
-  liar_->sender.push(id_);
-  let(*liar_, 1);
-  link_->sender.push(id_);
+  push_both(1);
   while (!log_.has("again")) {
     link_->step();
     context_.restart();
@@ -79,9 +80,7 @@ TEST_F(SpoiltTransfer, ARepairThatWasGivenUpKeepsNobodyFromSending) {
 }
 
 TEST_F(SpoiltTransfer, WhoWasWrongBeforeIsAskedLast) {
-  liar_->sender.push(id_);
-  let(*liar_, 1);
-  link_->sender.push(id_);
+  push_both(1);
   run(*link_);
   run(*liar_);
   const Bytes bytes = make_bytes(kSize, 7);
@@ -99,9 +98,7 @@ TEST_F(SpoiltTransfer, WhoWasWrongBeforeIsAskedLast) {
 }
 
 TEST_F(SpoiltTransfer, ALiarThatSentMostIsFoundOutAfterItSentAll) {
-  liar_->sender.push(id_);
-  let(*liar_, 3);
-  link_->sender.push(id_);
+  push_both(3);
   run({link_.get(), liar_.get()});
   EXPECT_EQ(to_.spool.read(id_, 0, kSize), bytes_);
   EXPECT_TRUE(log_.has("asking liar for 1 of its 4 chunks again"));
@@ -128,9 +125,7 @@ TEST_F(SpoiltTransfer, WhoSentRightChunksIsNotSuspected) {
 
 TEST_F(SpoiltTransfer, TwoThatAreBothWrongAreGivenUp) {
   spoil(from_.spool.path(id_), 2, 1);
-  liar_->sender.push(id_);
-  let(*liar_, 2);
-  link_->sender.push(id_);
+  push_both(2);
   run({link_.get(), liar_.get()});
   EXPECT_FALSE(to_.spool.has(id_));
   EXPECT_THAT(completed_, IsEmpty());
@@ -139,35 +134,6 @@ TEST_F(SpoiltTransfer, TwoThatAreBothWrongAreGivenUp) {
   EXPECT_FALSE(liar_->receiver.busy());
   EXPECT_TRUE(log_.has("liar sent all of blob"));
   EXPECT_TRUE(log_.has("sender sent all of blob"));
-}
-
-TEST_F(SpoiltTransfer, WhatIsKnownOfBlobsThatAreGoneCanBeForgotten) {
-  Arrivals arrivals;
-  BlobId gone = id_;
-  gone.size_bytes = 1;
-  arrivals.add(id_, 1, 0, "sender");
-  arrivals.add(gone, 2, 0, "liar");
-  arrivals.keep_only(to_.spool.begun());
-  EXPECT_EQ(arrivals.size(), 0U);
-  arrivals.add(id_, 1, 0, "sender");
-  to_.spool.expect(id_);
-  arrivals.keep_only(to_.spool.begun());
-  EXPECT_EQ(arrivals.last(id_), "sender");
-}
-
-// A chunk that the disk did not take is whose it is that came later.
-TEST_F(SpoiltTransfer, AChunkHasOneSender) {
-  Arrivals arrivals;
-  arrivals.add(id_, 1, 0, "honest");
-  arrivals.add(id_, 1, 0, "liar");
-  for (std::uint64_t chunk = 1; chunk < kChunks; ++chunk) arrivals.add(id_, 1, chunk, "honest");
-  const std::vector<Sha256Hash> before(kChunks);
-  const auto repair = arrivals.on_mismatch(id_, before, {"honest", "liar"});
-  EXPECT_EQ(repair.keeper, "honest");
-  EXPECT_FALSE(repair.stays.has(0));
-  std::vector<Sha256Hash> after = before;
-  after[0][0] = 1;
-  EXPECT_THAT(arrivals.on_right(id_, after), ElementsAre(std::pair(std::string("liar"), 1U)));
 }
 
 TEST_F(SpoiltTransfer, ALinkThatIsGoneIsNotAskedToRepair) {
