@@ -39,14 +39,17 @@ TEST(Arrivals, AChunkHasOneSender) {
   EXPECT_THAT(arrivals.on_right(kBlob, after), ElementsAre(std::pair(std::string("liar"), 1U)));
 }
 
-// Whoever began it in an earlier life may not have it any more.
+// It was thrown away for want of room, say: nobody is accused for what came before.
 TEST(Arrivals, ALifeThatNoRepairBeganForgetsTheEarlierOne) {
   Arrivals arrivals;
-  arrivals.add(kBlob, 1, 0, "gone");
+  const std::vector<Sha256Hash> hashes(kFour);
+  arrivals.add(kBlob, 1, 0, "other");
+  for (std::uint64_t chunk = 1; chunk < kFour; ++chunk) arrivals.add(kBlob, 1, chunk, "sender");
+  EXPECT_EQ(arrivals.on_mismatch(kBlob, hashes, {"other", "sender"}).keeper, "sender");
   for (std::uint64_t chunk = 0; chunk < kFour; ++chunk) arrivals.add(kBlob, 2, chunk, "sender");
-  const auto repair =
-      arrivals.on_mismatch(kBlob, std::vector<Sha256Hash>(kFour), {"gone", "sender"});
+  const auto repair = arrivals.on_mismatch(kBlob, hashes, {"other", "sender"});
   EXPECT_EQ(repair.alone, "sender");
+  EXPECT_EQ(repair.wrong, "");
 }
 
 }  // namespace
