@@ -8,7 +8,7 @@ include(CMakePackageConfigHelpers)
 add_library(
   causeway_package STATIC
   $<TARGET_OBJECTS:causeway_compression> $<TARGET_OBJECTS:causeway_inter>
-  $<TARGET_OBJECTS:causeway_diloco_protocol> $<TARGET_OBJECTS:causeway_diloco>
+  $<TARGET_OBJECTS:causeway_diloco_protocol> $<TARGET_OBJECTS:causeway_diloco_rounds> $<TARGET_OBJECTS:causeway_diloco>
   $<TARGET_OBJECTS:causeway_worker> $<TARGET_OBJECTS:causeway_c_api>)
 set_target_properties(causeway_package PROPERTIES OUTPUT_NAME causeway LINKER_LANGUAGE CXX)
 
