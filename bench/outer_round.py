@@ -107,7 +107,8 @@ def main():
             raise SystemExit(f"the run ended with {run.returncode}")
         result = json.loads((region / "result.json").read_text())
         printed = re.search(r"memory: at most ([0-9,]+) MiB", (region / "worker-0.log").read_text())[1]
-        files = [file.stat() for file in (region / "checkpoints").iterdir()]
+        # One may have two names.
+        files = {file.stat().st_ino: file.stat() for file in (region / "checkpoints").iterdir()}.values()
         saved_bytes = sum(file.st_size for file in files)
         show(watch.marks, result, int(printed.replace(",", "")), saved_bytes, max(file.st_ctime for file in files), disk_rate(directory, saved_bytes), flags)
 

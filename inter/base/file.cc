@@ -101,6 +101,11 @@ void File::rename(const std::filesystem::path& from, const std::filesystem::path
   }
 }
 
+// Some say so in their own way, and one that is full or failing refuses a copy as well.
+bool File::link(const std::filesystem::path& from, const std::filesystem::path& to) noexcept {
+  return ::linkat(descriptor_, from.c_str(), descriptor_, to.c_str(), 0) == 0;
+}
+
 void File::remove(const std::filesystem::path& name) noexcept {
   ::unlinkat(descriptor_, name.c_str(), 0);
 }
@@ -192,6 +197,37 @@ void AtomicFile::commit(Durability durability) {
   directory_.rename(temporary_, name_);
   committed_ = true;
   if (durability == Durability::on_disk) directory_.sync();
+}
+
+namespace {
+
+void copy_file(const File& from, const std::filesystem::path& to) {
+  PageBuffer buffer(std::size_t{256} << 10);
+  AtomicFile copy(to);
+  std::uint64_t copied = 0;
+  while (const std::size_t piece = from.read_at(copied, buffer.bytes())) {
+    copy.append(buffer.bytes().first(piece));
+    copied += piece;
+  }
+  copy.commit(Durability::on_disk);
+}
+
+}  // namespace
+
+void give_second_name(const std::filesystem::path& file, const std::filesystem::path& second) {
+  File directory(directory_of(file), O_RDONLY | O_DIRECTORY);
+  File first(directory, file.filename(), O_RDONLY);
+  first.lock();  // so that remove_leftovers() lets the temporary name be
+  const std::filesystem::path temporary = temporary_name(second.filename());
+  if (!directory.link(file.filename(), temporary)) return copy_file(first, second);
+  try {
+    directory.rename(temporary, second.filename());
+  } catch (const std::system_error&) {
+    directory.remove(temporary);
+    throw;
+  }
+  directory.remove(temporary);  // rename leaves it where `second` is a name of this file already
+  directory.sync();
 }
 
 void remove_leftovers(const std::filesystem::path& directory) {

@@ -53,6 +53,8 @@ class File {
   bool lock();
   // Of a directory: gives what is in it another name, or no name.
   void rename(const std::filesystem::path& from, const std::filesystem::path& to);
+  // A second name, which is free. False: this file system gives none.
+  bool link(const std::filesystem::path& from, const std::filesystem::path& to) noexcept;
   void remove(const std::filesystem::path& name) noexcept;
   // Whether the file has one name, and no other descriptor or mapping in any process. False also on
   // file systems that cannot be asked. For a File that only reads.
@@ -86,6 +88,7 @@ class AtomicFile {
 
   void append(std::span<const std::byte> bytes);
   void overwrite(std::uint64_t offset, std::span<const std::byte> bytes);  // of what was appended
+  void sync() { file_.sync(); }  // so that a commit on disk takes no time
   void commit(Durability durability);
 
  private:
@@ -96,8 +99,12 @@ class AtomicFile {
   bool committed_ = false;
 };
 
-// What killed processes left of an AtomicFile in `directory`. Those that are still being written
-// stay.
+// Gives `file` the name `second` as well, in the same directory, in place of what stands there; on
+// disk then. Where the file system has no second names it becomes a copy.
+void give_second_name(const std::filesystem::path& file, const std::filesystem::path& second);
+
+// What killed processes left of an AtomicFile, or of a second name, in `directory`. Those that are
+// still being written stay.
 void remove_leftovers(const std::filesystem::path& directory);
 
 // As std::filesystem::create_directories, but those that it makes are their owner's alone, whatever

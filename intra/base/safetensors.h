@@ -48,14 +48,13 @@ struct TensorView {
   std::string name;
   std::vector<std::int64_t> shape;
   std::span<const float> values;
-  std::string sha256 = {};  // hex, of the bytes that are written; empty: to be computed
 };
 
 // Called while a file is written.
 struct WriteHooks {
   // Tensor `index` is hashed and written: its values are not read any more. From any thread.
   std::function<void(std::size_t index)> tensor_read = {};
-  // All bytes are written, and what was there before still has the name.
+  // All bytes are on disk, and what was there before still has the name.
   std::function<void()> before_it_is_named = {};
 };
 
@@ -64,13 +63,10 @@ enum class StoredAs : std::uint8_t { fp32, bf16 };
 
 // Atomic: the file is complete under its name, on disk, or what was there before is still there.
 // One writer per file at a time. Adds to the metadata the SHA-256 of each tensor, and that of the
-// header, which has the metadata. Returns those of the tensors, in hex. Throws std::system_error
-// naming the file.
-std::vector<std::string> write_safetensors(const std::filesystem::path& file,
-                                           std::span<const TensorView> tensors,
-                                           const std::map<std::string, std::string>& metadata,
-                                           const WriteHooks& hooks = {},
-                                           StoredAs stored = StoredAs::fp32);
+// header, which has the metadata. Throws std::system_error naming the file.
+void write_safetensors(const std::filesystem::path& file, std::span<const TensorView> tensors,
+                       const std::map<std::string, std::string>& metadata,
+                       const WriteHooks& hooks = {}, StoredAs stored = StoredAs::fp32);
 
 // Untrusted file: header, sizes and offsets are checked before use, the header and each tensor
 // against their SHA-256 where the file has them. Tensors of any type of the format may be there;

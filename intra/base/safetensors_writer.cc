@@ -75,8 +75,7 @@ class Written {
   std::vector<std::string> hashes() {
     std::vector<std::string> hashes(tensors_.size());
     for_each([&](std::size_t i) {
-      const std::string& known = tensors_[i].sha256;
-      hashes[i] = known.empty() ? diloco::to_hex(diloco::sha256(bytes(i))) : known;
+      hashes[i] = diloco::to_hex(diloco::sha256(bytes(i)));
       read(i);
     });
     return hashes;
@@ -131,10 +130,9 @@ std::string make_header(std::span<const TensorView> tensors, const Written& writ
 
 }  // namespace
 
-std::vector<std::string> write_safetensors(const fs::path& file,
-                                           std::span<const TensorView> tensors,
-                                           const std::map<std::string, std::string>& metadata,
-                                           const WriteHooks& hooks, StoredAs stored) {
+void write_safetensors(const fs::path& file, std::span<const TensorView> tensors,
+                       const std::map<std::string, std::string>& metadata, const WriteHooks& hooks,
+                       StoredAs stored) {
   check(tensors);
   Written written(tensors, stored, hooks);
   const std::string unknown(2 * sizeof(diloco::Digest), '0');  // a hash, as long as it is not known
@@ -151,13 +149,14 @@ std::vector<std::string> write_safetensors(const fs::path& file,
     out.append(written.bytes(i));
     written.read(i);
   }
-  const std::vector<std::string> hashes = hashing.get();
-  const std::string header = make_header(tensors, written, metadata, hashes);
+  const std::string header = make_header(tensors, written, metadata, hashing.get());
   assert(header.size() == length);
   out.overwrite(sizeof length, std::as_bytes(std::span(header)));
-  if (hooks.before_it_is_named) hooks.before_it_is_named();
+  if (hooks.before_it_is_named) {
+    out.sync();
+    hooks.before_it_is_named();
+  }
   out.commit(diloco::Durability::on_disk);
-  return hashes;
 }
 
 }  // namespace causeway::intra

@@ -1,10 +1,12 @@
 #include "intra/outer/state_file.h"
 
 #include <algorithm>
+#include <cstring>
 #include <fstream>
 #include <set>
 #include <span>
 #include <sstream>
+#include <string_view>
 #include <system_error>
 #include <utility>
 #include <vector>
@@ -14,6 +16,7 @@
 
 #include "diloco/files/error.h"
 #include "diloco/files/file_io.h"
+#include "inter/base/file.h"
 #include "intra/base/error.h"
 #include "intra/base/safetensors.h"
 
@@ -62,6 +65,26 @@ void age_states(const fs::path& region_directory, std::uint32_t kept) {
 fs::path contribution_file(const fs::path& region_directory, const diloco::Digest& hash) {
   return checkpoint_directory(region_directory) /
          ("contribution-" + diloco::to_hex(hash).substr(0, 16) + ".bin");
+}
+
+constexpr std::string_view kOuter = "outer-", kOuterEnd = ".safetensors";
+constexpr std::size_t kDrawnDigits = 16;
+
+bool is_outer_name(std::string_view name) {
+  if (!name.starts_with(kOuter) || !name.ends_with(kOuterEnd)) return false;
+  name = name.substr(kOuter.size(), name.size() - kOuter.size() - kOuterEnd.size());
+  const std::size_t version = name.find_first_not_of("0123456789");
+  return version != name.npos && version > 0 && name[version] == '-' &&
+         name.size() == version + 1 + kDrawnDigits &&
+         name.find_first_not_of("0123456789abcdef", version + 1) == name.npos;
+}
+
+// That of a state which an earlier version wrote is the state itself.
+fs::path outer_file_of(const StateReader& state) {
+  if (!state.has("outer")) return state.file();
+  const std::string& name = state.get("outer");
+  if (!is_outer_name(name)) state.refuse("names no file that may hold its anchor: " + name);
+  return state.file().parent_path() / name;
 }
 
 // ---- Contributions, as metadata: one line each ----
@@ -154,21 +177,26 @@ void write_contributions(const fs::path& region_directory, const std::vector<InF
   }
 }
 
-// What no state names.
-void remove_old_contributions(const fs::path& region_directory) {
-  std::set<fs::path> keep;
+// Outer files and contributions that no state names, nor the next one, as `keep` has them. None
+// goes while a state cannot be read: it may be the disk that fails, and the next state takes the
+// place of one that is damaged.
+void remove_unnamed(const fs::path& region_directory, std::set<fs::path> keep) {
   for (const fs::path& file : state_files(region_directory)) {
     try {
-      for (const auto& [own, has_payload] : parse_in_flight(StateReader(file)))
+      const StateReader state(file);
+      keep.insert(outer_file_of(state));
+      for (const auto& [own, has_payload] : parse_in_flight(state))
         if (has_payload)
           keep.insert(contribution_file(region_directory, own.contribution.payload.hash));
     } catch (const std::system_error& error) {
-      if (error.code() != Errc::bad_checkpoint) throw;  // one that is damaged names nothing
+      if (error.code() != Errc::bad_checkpoint) throw;
+      return;
     }
   }
   for (const auto& entry : fs::directory_iterator(checkpoint_directory(region_directory))) {
     const std::string name = entry.path().filename().string();
-    if (name.starts_with("contribution-") && !keep.contains(entry.path())) fs::remove(entry.path());
+    const bool is_ours = name.starts_with("contribution-") || is_outer_name(name);
+    if (is_ours && !keep.contains(entry.path())) fs::remove(entry.path());
   }
 }
 
@@ -193,10 +221,15 @@ void check_origin(const StateReader& reader, const diloco::Layout& layout) {
     reader.refuse("holds another model than the configuration describes");
 }
 
-void read_spans(const StateReader& reader, const diloco::Layout& layout, OuterState& state) {
-  reader.read("params", std::span(state.params));
-  reader.read("anchor", std::span(state.anchor));
-  reader.read("momentum", std::span(state.momentum));
+void read_spans(const WholeState& whole, const diloco::Layout& layout, OuterState& state) {
+  const auto& [reader, outer] = whole;
+  outer.read("anchor", std::span(state.anchor));
+  outer.read("momentum", std::span(state.momentum));
+  if (reader.tensors().has("params")) {
+    reader.read("params", std::span(state.params));
+  } else {
+    state.params = state.anchor;
+  }
   reader.read_kept("residual", std::span(state.residual));
   int marked = 0;
   reader.read("marked", marked);
@@ -204,14 +237,15 @@ void read_spans(const StateReader& reader, const diloco::Layout& layout, OuterSt
   if (marked != 0) reader.read("mark", std::span(state.mark));
 }
 
-void load(const StateReader& reader, const fs::path& region_directory, const diloco::Layout& layout,
+void load(const WholeState& whole, const fs::path& region_directory, const diloco::Layout& layout,
           OuterState& state) {
+  const StateReader& reader = whole.own;
   check_origin(reader, layout);
   if (!reader.has_header_hash()) {
     spdlog::warn("{} was written by an earlier version: its counters have no checksum",
                  reader.file().string());
   }
-  read_spans(reader, layout, state);
+  read_spans(whole, layout, state);
   state.run_id = reader.get("run_id");
   reader.read("version", state.version);
   if (reader.has("confirmed_share")) reader.read("confirmed_share", state.confirmed_share);
@@ -221,8 +255,10 @@ void load(const StateReader& reader, const fs::path& region_directory, const dil
   reader.read("work_steps", state.work.steps);
   reader.read("work_compute_s", state.work.compute_s);
   state.digest = whole_digest(state);
-  if (diloco::to_hex(state.digest) != reader.get("digest"))
-    reader.refuse("is damaged: its digest is wrong");
+  if (diloco::to_hex(state.digest) != reader.get("digest")) {
+    reader.refuse("is damaged: the anchor and the momentum in " +
+                  whole.outer.file().filename().string() + " do not have its digest");
+  }
   state.in_flight = read_in_flight(region_directory, reader);
   state.intact = true;
 }
@@ -282,52 +318,89 @@ void StateReader::refuse(const std::string& why) const {
       file_.string() + ": " + why + "; remove it to start from the run's own state");
 }
 
+std::string draw_outer_name(diloco::Round version) {
+  return fmt::format("{}{}-{}{}", kOuter, version, diloco::random_name().substr(0, kDrawnDigits),
+                     kOuterEnd);
+}
+
+WholeState open_state(const fs::path& file) {
+  constexpr int kLooks = 3;  // whoever writes the next state may remove the two one by one
+  for (int look = 1;; ++look) {
+    StateReader own(file);
+    const fs::path outer = outer_file_of(own);
+    if (outer == own.file()) return {own, own};
+    std::error_code unreadable;
+    if (fs::exists(outer, unreadable)) return {std::move(own), StateReader(outer)};
+    if (look == kLooks) {
+      own.refuse("its anchor and its momentum are missing, which " + outer.filename().string() +
+                 " held");
+    }
+  }
+}
+
 StateImage image_of(const OuterState& state, const diloco::Layout& layout,
                     std::vector<TensorView> more_tensors, Metadata more_metadata) {
   more_metadata.merge(describe(state, layout));
-  StateImage image{.tensors = {flat_tensor("params", state.params)},
+  // After an outer step without steps ahead they are the anchor.
+  const bool moved = state.params.size() != state.anchor.size() ||
+                     std::memcmp(state.params.data(), state.anchor.data(),
+                                 std::span(state.params).size_bytes()) != 0;
+  StateImage image{.tensors = {},
                    .metadata = std::move(more_metadata),
                    .in_flight = state.in_flight,
                    .version = state.version,
-                   .digest = state.digest,
                    .on_disk = state.on_disk};
+  if (moved) image.tensors.push_back(flat_tensor("params", state.params));
   std::ranges::move(more_tensors, std::back_inserter(image.tensors));
   image.stepped = image.tensors.size();
   for (const auto& [name, span] :
        {std::pair("residual", &state.residual), std::pair("mark", &state.mark)}) {
     if (!span->empty()) image.tensors.push_back(flat_tensor(name, *span));
   }
-  image.tensors.push_back(flat_tensor("anchor", state.anchor));
-  image.tensors.push_back(flat_tensor("momentum", state.momentum));
   return image;
 }
 
-std::vector<std::string> write_state(const fs::path& region_directory, StateImage& image,
-                                     std::uint32_t kept,
-                                     const std::function<void(std::size_t)>& tensor_read) {
+void write_state(const fs::path& region_directory, StateImage& image, const std::string& outer,
+                 std::uint32_t kept, const WriteHooks& hooks) {
   diloco::create_private_directories(checkpoint_directory(region_directory));
+  const fs::path outer_file = checkpoint_directory(region_directory) / outer;
   const fs::path newest = state_file(region_directory);
   const bool ages = !gives_way(newest, image);
   // While the next one is written, there are no more than are kept, it among them.
   remove_states(region_directory, ages ? std::max(kept, 2U) - 1 : std::max(kept, 1U));
-  remove_old_contributions(region_directory);  // makes room
+  remove_unnamed(region_directory, {outer_file});  // makes room
   write_contributions(region_directory, image.in_flight);
+  image.metadata.emplace("outer", outer);
   image.metadata.emplace("in_flight", describe(image.in_flight));
   image.in_flight.clear();  // nobody else may need their memory any more
-  const auto age = [&] {
+  const auto prepare = [&] {
+    if (hooks.before_it_is_named) hooks.before_it_is_named();
+    if (!fs::exists(outer_file)) {
+      throw std::system_error(std::make_error_code(std::errc::io_error),
+                              "somebody removed " + outer_file.string());
+    }
     if (ages) age_states(region_directory, kept);
   };
-  auto hashes = write_safetensors(newest, image.tensors, image.metadata,
-                                  {.tensor_read = tensor_read, .before_it_is_named = age});
-  remove_old_contributions(region_directory);
-  return hashes;
+  write_safetensors(newest, image.tensors, image.metadata,
+                    {.tensor_read = hooks.tensor_read, .before_it_is_named = prepare});
+  remove_unnamed(region_directory, {});
+}
+
+void save_image(const fs::path& region_directory, StateImage image, const SnapshotImage& outer,
+                std::uint32_t kept) {
+  const std::string name = draw_outer_name(outer.version);
+  const auto write_outer = [&] {
+    write_snapshot(checkpoint_directory(region_directory) / name, outer);
+  };
+  write_state(region_directory, image, name, kept, {.before_it_is_named = write_outer});
 }
 
 void save_outer_state(const fs::path& region_directory, const diloco::Layout& layout,
                       OuterState& state, std::vector<TensorView> more_tensors,
                       Metadata more_metadata, std::uint32_t kept) {
-  StateImage image = image_of(state, layout, std::move(more_tensors), std::move(more_metadata));
-  write_state(region_directory, image, kept);
+  save_image(region_directory,
+             image_of(state, layout, std::move(more_tensors), std::move(more_metadata)),
+             snapshot_of(state, layout), kept);
   state.on_disk = state.version;
 }
 
@@ -338,10 +411,10 @@ bool load_outer_state(const fs::path& region_directory, const diloco::Layout& la
   std::optional<std::system_error> failure;
   for (const fs::path& file : state_files(region_directory)) {
     try {
-      const StateReader reader(file);
+      const WholeState whole = open_state(file);
       state.on_disk.reset();
-      load(reader, region_directory, layout, state);
-      if (read_more) read_more(reader);
+      load(whole, region_directory, layout, state);
+      if (read_more) read_more(whole.own);
       if (file == state_file(region_directory)) state.on_disk = state.version;
       return true;
     } catch (const std::system_error& error) {
@@ -380,9 +453,14 @@ SnapshotImage snapshot_of(const OuterState& state, const diloco::Layout& layout)
           .digest = state.digest};
 }
 
-std::vector<std::string> write_snapshot(const fs::path& file, const SnapshotImage& image,
-                                        const std::function<void(std::size_t)>& tensor_read) {
-  return write_safetensors(file, image.tensors, image.metadata, {.tensor_read = tensor_read});
+void write_snapshot(const fs::path& file, const SnapshotImage& image,
+                    const std::function<void(std::size_t)>& tensor_read) {
+  write_safetensors(file, image.tensors, image.metadata, {.tensor_read = tensor_read});
+}
+
+void offer_outer_file(const fs::path& region_directory, const std::string& outer) {
+  inter::give_second_name(checkpoint_directory(region_directory) / outer,
+                          snapshot_file(region_directory));
 }
 
 void adopt_snapshot(const StateReader& snapshot, const diloco::Layout& layout,

@@ -1,10 +1,12 @@
 // A region's state on disk: one, whatever the number of its ranks.
-//   checkpoints/state.safetensors      params, anchor, outer momentum, residual, mark, and what a
-//                                      trainer adds, as far as the run keeps them; counters as
+//   checkpoints/state.safetensors      params if they are not the anchor, residual, mark, and what
+//                                      a trainer adds, as far as the run keeps them; counters as
 //                                      metadata
 //   checkpoints/state.1.safetensors    of the version saved before; and so on, as many as are kept
+//   checkpoints/outer-VERSION-X.safetensors  anchor and outer momentum of the state that names it;
+//                                      X is drawn
 //   checkpoints/contribution-HASH.bin  own payloads whose outcome is open
-//   checkpoints/snapshot.safetensors   anchor and outer momentum alone, for other regions
+//   checkpoints/snapshot.safetensors   an outer file, for other regions
 #pragma once
 
 #include <charconv>
@@ -52,6 +54,7 @@ class StateReader {
   // False: an earlier version wrote it, and damage to its metadata passes unseen.
   bool has_header_hash() const { return reader_.has_header_hash(); }
   bool has(const std::string& key) const { return reader_.metadata().contains(key); }
+  const SafetensorsReader& tensors() const { return reader_; }
   const std::string& get(const std::string& key) const;
   template <typename Number>
   void read(const std::string& key, Number& out) const {
@@ -72,14 +75,13 @@ class StateReader {
   SafetensorsReader reader_;
 };
 
-// Versions at which a region saves its state: as soon as the record is applied, and again when the
-// next contribution is made, before anybody has that, so that no other is made instead.
+// Versions at which a region saves its state: as soon as the record is applied; and, if it saves
+// each version, again when the next contribution is made, before anybody has that, so that no other
+// is made instead. Otherwise a kill loses the residual of most rounds anyway.
 struct SavePlan {
   diloco::Round every = 1;
   bool when_applied(diloco::Round version) const { return version % every == 0; }
-  bool when_contributed(diloco::Round version) const {
-    return when_applied(version) && (version > 0 || every == 1);
-  }
+  bool when_contributed() const { return every == 1; }
 };
 
 // How many states are kept, the newest included, unless somebody says otherwise.
@@ -89,15 +91,34 @@ inline constexpr std::uint32_t kStatesKept = 2;
 // worth its start.
 inline constexpr std::uint64_t kSavedBesideStepsBytes = 64U << 20;
 
-// A state as its file will have it: the spans where they lie, all else copied, so that only whoever
-// changes a span waits until it is read.
+// An outer file as it will be. It has the format of a snapshot, and is one if others may have it.
+struct SnapshotImage {
+  std::vector<TensorView> tensors;
+  std::map<std::string, std::string> metadata;
+  diloco::Round version = 0;
+  diloco::Digest digest{};
+};
+SnapshotImage snapshot_of(const OuterState& state, const diloco::Layout& layout);
+
+// For an outer file that is to be written: two states that are kept never have the same.
+std::string draw_outer_name(diloco::Round version);
+
+// A state on disk: what is its own, and the file with its anchor and momentum. A state that an
+// earlier version wrote has them in itself.
+struct WholeState {
+  StateReader own, outer;
+};
+// Throws Errc::bad_checkpoint if one of the two is missing or damaged.
+WholeState open_state(const std::filesystem::path& file);
+
+// A state as its file will have it, without what its outer file has: the spans where they lie, all
+// else copied, so that only whoever changes a span waits until it is read.
 struct StateImage {
   std::vector<TensorView> tensors;  // the first `stepped` are those that inner steps change
   std::size_t stepped = 0;
   std::map<std::string, std::string> metadata;  // without what is in flight
   std::vector<InFlight> in_flight;
   diloco::Round version = 0;
-  diloco::Digest digest{};
   std::optional<diloco::Round> on_disk;  // as OuterState's
 };
 // `more_tensors`: what else inner steps change.
@@ -105,13 +126,14 @@ StateImage image_of(const OuterState& state, const diloco::Layout& layout,
                     std::vector<TensorView> more_tensors,
                     std::map<std::string, std::string> more_metadata);
 // Atomic; takes the place of an earlier state of the same version, or of one that nobody has read.
-// Returns the SHA-256 of the tensors, in hex; what was in flight has left the image then. Throws
-// std::system_error naming the file. On any thread, one at a time.
-std::vector<std::string> write_state(
-    const std::filesystem::path& region_directory, StateImage& image,
-    std::uint32_t kept = kStatesKept,
-    const std::function<void(std::size_t tensor)>& tensor_read = {});
-// Both at once; the state is on disk then.
+// The outer file, which it names, must be there when the hook before_it_is_named returns. What was
+// in flight has left the image then. Throws std::system_error naming the file. On any thread, one
+// at a time.
+void write_state(const std::filesystem::path& region_directory, StateImage& image,
+                 const std::string& outer, std::uint32_t kept, const WriteHooks& hooks);
+// All of it at once; the state is on disk then.
+void save_image(const std::filesystem::path& region_directory, StateImage image,
+                const SnapshotImage& outer, std::uint32_t kept = kStatesKept);
 void save_outer_state(const std::filesystem::path& region_directory, const diloco::Layout& layout,
                       OuterState& state, std::vector<TensorView> more_tensors,
                       std::map<std::string, std::string> more_metadata,
@@ -122,18 +144,11 @@ bool load_outer_state(const std::filesystem::path& region_directory, const diloc
                       OuterState& state,
                       const std::function<void(const StateReader&)>& read_more = {});
 
-// A snapshot as its file will have it.
-struct SnapshotImage {
-  std::vector<TensorView> tensors;
-  std::map<std::string, std::string> metadata;
-  diloco::Round version = 0;
-  diloco::Digest digest{};
-};
-SnapshotImage snapshot_of(const OuterState& state, const diloco::Layout& layout);
-// Returns and throws as write_state().
-std::vector<std::string> write_snapshot(
-    const std::filesystem::path& file, const SnapshotImage& image,
-    const std::function<void(std::size_t tensor)>& tensor_read = {});
+// Atomic. Throws as write_state().
+void write_snapshot(const std::filesystem::path& file, const SnapshotImage& image,
+                    const std::function<void(std::size_t tensor)>& tensor_read = {});
+// An outer file, which is there, becomes the snapshot as well.
+void offer_outer_file(const std::filesystem::path& region_directory, const std::string& outer);
 
 void save_snapshot(const std::filesystem::path& region_directory, const diloco::Layout& layout,
                    const OuterState& state);

@@ -35,8 +35,7 @@ StateImage image_of(const diloco::Layout& layout, TrainingState& state) {
 
 void save_state(const std::filesystem::path& region_directory, const diloco::Layout& layout,
                 TrainingState& state, std::uint32_t kept) {
-  StateImage image = image_of(layout, state);
-  write_state(region_directory, image, kept);
+  save_image(region_directory, image_of(layout, state), snapshot_of(state, layout), kept);
   state.on_disk = state.version;
 }
 

@@ -50,7 +50,7 @@ std::optional<std::size_t> newest(const std::vector<Fingerprint>& all) {
 }  // namespace
 
 Healing heal_ranks(Collective& group, const std::filesystem::path& region_directory,
-                   const diloco::Layout& layout, TrainingState& state) {
+                   const diloco::Layout& layout, TrainingState& state, std::uint32_t states_kept) {
   const bool whole = state.intact && state.optimizer.has_all();
   if (group.size() == 1) return whole ? Healing::same : Healing::none_is_whole;
   const std::vector<Fingerprint> all = gather(group, state);
@@ -65,7 +65,7 @@ Healing heal_ranks(Collective& group, const std::filesystem::path& region_direct
   spdlog::info("{} of {} ranks take the state of version {}, step {} of the round, from another",
                different, all.size(), all[*donor].version, all[*donor].steps);
   together(group, "handing the state over", [&] {
-    if (group.rank() == *donor) save_state(region_directory, layout, state);
+    if (group.rank() == *donor) save_state(region_directory, layout, state, states_kept);
   });
   together(group, "taking the state over", [&] {
     if (differs(group.rank())) load_state(region_directory, layout, state);

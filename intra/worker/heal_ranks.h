@@ -20,6 +20,7 @@ enum class Healing {
 // All ranks of `group` call it, and get the same answer. The newest state is the one of the highest
 // version and of the most inner steps since. Throws what saving and loading throw, on all ranks.
 Healing heal_ranks(Collective& group, const std::filesystem::path& region_directory,
-                   const diloco::Layout& layout, TrainingState& state);
+                   const diloco::Layout& layout, TrainingState& state,
+                   std::uint32_t states_kept = kStatesKept);
 
 }  // namespace causeway::intra

@@ -136,7 +136,8 @@ std::unique_ptr<Gathering> RegionWorker::attach() {
 void RegionWorker::gather() {
   for (int reloads = 0;; ++reloads) {
     gathering_ = attach();
-    const Healing agreed = heal_ranks(gathering_->group(), options_.directory, layout_, state_);
+    const Healing agreed = heal_ranks(gathering_->group(), options_.directory, layout_, state_,
+                                      options_.train.checkpoints_kept);
     state_.leaves = {};  // a rank that comes from disk has none
     if (agreed == Healing::same) break;
     if (reloads == kReloadsMax) {

@@ -59,6 +59,7 @@ void RoundDriver::join(Gathering& gathering, OuterRound round) {
   gathering_ = &gathering;
   round_.emplace(std::move(round));
   saver_.changed();
+  saver_.forget_saved();
   note_earlier_life();
   offer_again();
 }
@@ -228,6 +229,7 @@ std::optional<Stint> RoundDriver::follow(const diloco::Restore& restore) {
       "if a round lists them",
       restore.version, state_.version, state_.work.steps);
   end_save();
+  saver_.forget_saved();
   offered_.reset();  // it may be of what the run took back
   trainer_.replace_state(
       [&] { together(gathering_->group(), "restoring", [&] { adopt(restore); }); });
@@ -347,10 +349,9 @@ void RoundDriver::save(What what, Refusal refusal) {
 
 std::optional<StateSaver::Saved> RoundDriver::begin_save(What what, Refusal refusal) {
   std::optional<StateImage> state;
-  std::optional<SnapshotImage> snapshot;
   if (what != What::snapshot) state = trainer_.image();
-  if (what != What::state) snapshot = snapshot_of(state_, round_->ownership().layout());
-  return saver_.save(std::move(state), std::move(snapshot), refusal);
+  return saver_.save(std::move(state), snapshot_of(state_, round_->ownership().layout()),
+                     what != What::state, refusal);
 }
 
 // What goes wrong, all ranks hear when they next ask.
@@ -387,10 +388,7 @@ void RoundDriver::note(const StateSaver::Saved& saved) {
 // A coordinator that was killed may not have stored the newest one. Another rank may write the
 // next.
 void RoundDriver::offer_again() {
-  if (!gathering_->leads()) {
-    offered_.reset();
-    saver_.forget_snapshot();
-  }
+  if (!gathering_->leads()) offered_.reset();
   const diloco::Round from = gathering_->attachment().snapshot_from;
   if (from > 0 && offered_ && offered_->version >= from) offer(*offered_);
 }
@@ -438,7 +436,7 @@ std::optional<Stint> RoundDriver::contribute() {
   const std::optional<diloco::Digest> proof = trainer_.proof();
   Encoding made = take_delta();
   if (made.not_finite.empty()) state_.own(made.part)->contribution.proof = proof;
-  const bool saves = save_plan().when_contributed(state_.version);
+  const bool saves = save_plan().when_contributed();
   if (round_->overlap().encodes_beside_steps() && state_.work.steps < train_.ahead && !saves) {
     trainer_.beside_next_step([this, made]() mutable {
       encode_delta(made);
@@ -448,8 +446,7 @@ std::optional<Stint> RoundDriver::contribute() {
   }
   encode_delta(made);
   if (saves) save(Refusal::trains_on);
-  // With fewer states the last ones are lost in a kill anyway, whatever was made since.
-  hand_over_when_saved_ = save_plan().every == 1 && saver_.under_way();
+  hand_over_when_saved_ = saves && saver_.under_way();
   if (!hand_over_when_saved_) hand_over(*state_.own(0));
   return go_ahead();
 }

@@ -109,18 +109,16 @@ void UnreadTensors::await_all() {
 // ---- A save ----
 
 std::optional<StateSaver::Saved> StateSaver::save(std::optional<StateImage> state,
-                                                  std::optional<SnapshotImage> snapshot,
+                                                  SnapshotImage outer, bool offers,
                                                   Refusal refusal) {
-  assert(!under_way() && (state || snapshot));
-  Saved before{.version = state ? state->version : snapshot->version,
-               .digest = state ? state->digest : snapshot->digest};
-  Job job{std::move(state), std::move(snapshot), refusal, before};
+  assert(!under_way() && (state || offers));
+  const Saved nothing{.version = outer.version, .digest = outer.digest};
+  Job job{std::move(state), std::move(outer), offers, refusal, nothing};
   leave_out_what_is_saved(job);
-  const std::uint64_t bytes = bytes_of(job.state) + bytes_of(job.snapshot);
-  job.beside = refusal == Refusal::trains_on && bytes >= place_.beside_steps_bytes;
-  const bool beside = job.beside;
+  const std::uint64_t bytes = bytes_of(job.state) + bytes_of(job.outer);
+  const bool beside = refusal == Refusal::trains_on && bytes >= place_.beside_steps_bytes;
   const std::size_t stepped = job.state ? job.state->stepped : 0;
-  unread_.expect(stepped, tensors_of(job.state) - stepped + tensors_of(job.snapshot));
+  unread_.expect(stepped, tensors_of(job.state) - stepped + tensors_of(job.outer));
   changed_ = false;
   const auto write = [this, job = std::make_shared<Job>(std::move(job))] { return run(*job); };
   try {
@@ -134,19 +132,28 @@ std::optional<StateSaver::Saved> StateSaver::save(std::optional<StateImage> stat
 
 // Somebody may have moved the files away.
 void StateSaver::leave_out_what_is_saved(Job& job) const {
-  const std::pair here(job.saved.version, job.saved.digest);
-  std::error_code unreadable;
-  const auto is_there = [&unreadable](const fs::path& file) {
+  Saved& saved = job.saved;
+  const auto is_there = [](const fs::path& file) {
+    std::error_code unreadable;
     return fs::exists(file, unreadable);
   };
-  if (job.state && saved_ && !changed_ && is_there(newest_state_file(place_.directory))) {
+  const auto has = [&](const std::optional<Written>& written) {
+    return written && written->version == saved.version && written->digest == saved.digest &&
+           is_there(written->file);
+  };
+  saved.outer = has(outer_);
+  saved.outer_name =
+      saved.outer ? outer_->file.filename().string() : draw_outer_name(saved.version);
+  if (job.state && saved_ && !changed_ && saved.outer &&
+      is_there(newest_state_file(place_.directory))) {
     job.state.reset();
-    job.saved.state = true;
+    saved.state = true;
   }
-  if (job.snapshot && snapshot_ == here && is_there(snapshot_file(place_.directory))) {
-    job.snapshot.reset();
-    job.saved.snapshot = true;
+  if (job.snapshot && has(snapshot_)) {
+    job.snapshot = false;
+    saved.snapshot = true;
   }
+  if (saved.outer || !(job.state || job.snapshot)) job.outer.reset();
 }
 
 StateSaver::Saved StateSaver::finish() {
@@ -154,7 +161,8 @@ StateSaver::Saved StateSaver::finish() {
   saved_ = false;  // if it throws
   const Saved saved = job_.get();
   saved_ = saved.state;
-  if (saved.snapshot) snapshot_.emplace(saved.version, saved.digest);
+  if (saved.outer) outer_ = {saved.version, saved.digest, outer_file(saved.outer_name)};
+  if (saved.snapshot) snapshot_ = {saved.version, saved.digest, snapshot_file(place_.directory)};
   return saved;
 }
 
@@ -165,56 +173,43 @@ bool StateSaver::is_over() const {
 // ---- As it is written, perhaps on another thread ----
 
 StateSaver::Saved StateSaver::run(Job& job) {
-  diloco::Descriptor alone;
-  if (job.beside) alone = await_other_writer(checkpoint_directory(place_.directory));
+  const auto alone = await_other_writer(checkpoint_directory(place_.directory));
   const std::unique_ptr<UnreadTensors, void (*)(UnreadTensors*)> at_last(
       &unread_, [](UnreadTensors* unread) { unread->none(); });
-  const bool wants_state = job.state.has_value(), wants_snapshot = job.snapshot.has_value();
+  const bool wants_state = job.state.has_value();
   if (wants_state) job.saved.state = write_state_of(job);
-  if (wants_snapshot) diloco::reached(diloco::ProtocolState::state_saved);
-  if (wants_snapshot && (job.saved.state || !wants_state))
+  if (job.snapshot) diloco::reached(diloco::ProtocolState::state_saved);
+  if (job.snapshot && (job.saved.state || !wants_state))
     job.saved.snapshot = write_snapshot_of(job);
-  if (wants_snapshot) diloco::reached(diloco::ProtocolState::snapshot_written);
+  if (job.snapshot) diloco::reached(diloco::ProtocolState::snapshot_written);
   return job.saved;
 }
 
 bool StateSaver::write_state_of(Job& job) {
   StateImage& image = *job.state;
-  tell_known_hashes(job, image.tensors);
-  const auto read = [this, stepped = image.stepped](std::size_t i) { unread_.read(i < stepped); };
+  const WriteHooks hooks{
+      .tensor_read = [this, stepped = image.stepped](std::size_t i) { unread_.read(i < stepped); },
+      .before_it_is_named = [&] { write_outer_of(job); }};
   const auto write = [&] {
-    know(job, image.tensors, write_state(place_.directory, image, place_.states_kept, read));
+    write_state(place_.directory, image, job.saved.outer_name, place_.states_kept, hooks);
   };
   return saving_state_.attempt(write, job.refusal);
 }
 
 bool StateSaver::write_snapshot_of(Job& job) {
-  SnapshotImage& image = *job.snapshot;
-  tell_known_hashes(job, image.tensors);
-  const auto read = [this](std::size_t) { unread_.read(false); };
   const auto write = [&] {
-    diloco::create_private_directories(checkpoint_directory(place_.directory));
-    know(job, image.tensors, write_snapshot(snapshot_file(place_.directory), image, read));
+    write_outer_of(job);
+    offer_outer_file(place_.directory, job.saved.outer_name);
   };
   return saving_snapshot_.attempt(write, job.refusal);
 }
 
-// The digest is of anchor and momentum.
-void StateSaver::tell_known_hashes(const Job& job, std::vector<TensorView>& tensors) const {
-  if (known_.first != job.saved.digest) return;
-  for (TensorView& tensor : tensors) {
-    const auto found = known_.second.find(tensor.name);
-    if (found != known_.second.end()) tensor.sha256 = found->second;
-  }
-}
-
-void StateSaver::know(const Job& job, const std::vector<TensorView>& tensors,
-                      const std::vector<std::string>& hashes) {
-  known_ = {job.saved.digest, {}};
-  for (std::size_t i = 0; i < tensors.size(); ++i) {
-    if (tensors[i].name == "anchor" || tensors[i].name == "momentum")
-      known_.second.emplace(tensors[i].name, hashes[i]);
-  }
+void StateSaver::write_outer_of(Job& job) {
+  if (job.saved.outer) return;
+  diloco::create_private_directories(checkpoint_directory(place_.directory));
+  write_snapshot(outer_file(job.saved.outer_name), *job.outer,
+                 [this](std::size_t) { unread_.read(false); });
+  job.saved.outer = true;
 }
 
 }  // namespace causeway::intra

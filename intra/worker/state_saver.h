@@ -1,6 +1,6 @@
 // Saves a region's state and snapshot: at once, or, if they are large, on a thread of its own while
 // steps go on. Whoever changes a span waits until that thread has read it. What was saved whole and
-// did not change since is not written again.
+// did not change since is not written again: anchor and outer momentum once a version.
 #pragma once
 
 #include <condition_variable>
@@ -9,12 +9,10 @@
 #include <filesystem>
 #include <functional>
 #include <future>
-#include <map>
 #include <mutex>
 #include <optional>
 #include <string>
 #include <utility>
-#include <vector>
 
 #include "intra/outer/state_file.h"
 
@@ -67,9 +65,10 @@ class StateSaver {
   };
   // What is on disk.
   struct Saved {
-    bool state = false, snapshot = false;
+    bool state = false, outer = false, snapshot = false;
     diloco::Round version = 0;
     diloco::Digest digest{};
+    std::string outer_name = {};
   };
 
   explicit StateSaver(Place place) : place_(std::move(place)) {}
@@ -77,13 +76,18 @@ class StateSaver {
   // Something that the state's file holds was changed since save(), or may have been; clocks do not
   // count.
   void changed() { changed_ = true; }
-  // Another process may write the next.
-  void forget_snapshot() { snapshot_.reset(); }
+  // What is on disk may be another process's, or was found to be damaged.
+  void forget_saved() {
+    saved_ = false;
+    outer_.reset();
+    snapshot_.reset();
+  }
 
-  // The state, then the snapshot; either may be none. Without the state there is no snapshot: the
-  // run may drop what leads up to one. Nothing is under way. Returns what is on disk, or nothing if
-  // that goes on beside steps; with Refusal::throws it never does. Throws what the disk throws.
-  std::optional<Saved> save(std::optional<StateImage> state, std::optional<SnapshotImage> snapshot,
+  // The state, if there is one, with the outer file that it names; then that file as the snapshot,
+  // if `offers` says so. Without the state there is no snapshot: the run may drop what leads up to
+  // one. Nothing is under way. Returns what is on disk, or nothing if that goes on beside steps;
+  // with Refusal::throws it never does. Throws what the disk throws.
+  std::optional<Saved> save(std::optional<StateImage> state, SnapshotImage outer, bool offers,
                             Refusal refusal);
 
   bool under_way() const { return job_.valid(); }  // until finish()
@@ -96,29 +100,33 @@ class StateSaver {
   void await_all() { unread_.await_all(); }
 
  private:
+  // What is to be written.
   struct Job {
     std::optional<StateImage> state;
-    std::optional<SnapshotImage> snapshot;
+    std::optional<SnapshotImage> outer;
+    bool snapshot = false;
     Refusal refusal = Refusal::throws;
-    Saved saved;          // what was before it began
-    bool beside = false;  // steps
+    Saved saved;  // what was before it began
   };
-  using Hashes = std::map<std::string, std::string>;
+  // A file on disk, as far as this process wrote it.
+  struct Written {
+    diloco::Round version = 0;
+    diloco::Digest digest{};
+    std::filesystem::path file;
+  };
 
+  std::filesystem::path outer_file(const std::string& name) const {
+    return checkpoint_directory(place_.directory) / name;
+  }
   void leave_out_what_is_saved(Job& job) const;
   Saved run(Job& job);
   bool write_state_of(Job& job);
   bool write_snapshot_of(Job& job);
-  void tell_known_hashes(const Job& job, std::vector<TensorView>& tensors) const;
-  void know(const Job& job, const std::vector<TensorView>& tensors,
-            const std::vector<std::string>& hashes);
+  void write_outer_of(Job& job);
 
   const Place place_;
   bool changed_ = true, saved_ = false;  // the state: since save(), whose file is there
-  // The snapshot that is on disk, as far as this process wrote it.
-  std::optional<std::pair<diloco::Round, diloco::Digest>> snapshot_;
-  // Of anchor and momentum, and of which state they are.
-  std::pair<diloco::Digest, Hashes> known_;
+  std::optional<Written> outer_, snapshot_;
   Saving saving_state_{"the training state"}, saving_snapshot_{"the snapshot for other regions"};
   UnreadTensors unread_;
   std::future<Saved> job_;  // last: it uses the others

@@ -149,26 +149,37 @@ class Diverged(EndToEnd):
         self.assertIn("is not the one that the other regions agreed on", log)
 
     def spoil_anchor(self, checkpoints):
-        """One bit of one number, in a file that is whole otherwise: as a bad memory cell leaves it."""
-        path = checkpoints / "state.safetensors"
-        data = bytearray(path.read_bytes())
-        begin = 8 + int.from_bytes(data[:8], "little")
-        header = json.loads(data[8:begin])
+        """One bit of one number, in files that are whole otherwise: as a bad memory cell leaves it."""
+        state = checkpoints / "state.safetensors"
+        metadata = json.loads(header_of(state.read_bytes()))["__metadata__"]
+        outer = checkpoints / metadata["outer"]
+        data = bytearray(outer.read_bytes())
+        text = header_of(data)
+        header = json.loads(text)
 
-        def tensor(name):
-            first, last = (begin + offset for offset in header[name]["data_offsets"])
+        def tensor(span):
+            first, last = (8 + len(text) + offset for offset in header[span]["data_offsets"])
             return slice(first, last)
 
-        metadata = header["__metadata__"]
         data[tensor("anchor").start + 2] ^= 1
         hashed = hashlib.sha256(data[tensor("anchor")]).hexdigest()
         digest = hashlib.sha256(merkle_root(data[tensor("anchor")]) + merkle_root(data[tensor("momentum")])).hexdigest()
-        # At the beginning of a round the parameters are the anchor, and have its hash: only the anchor's is changed.
-        text = re.sub(r'("causeway\.sha256\.anchor" *: *")[0-9a-f]+', r"\g<1>" + hashed, data[8:begin].decode())
-        text = text.replace(metadata["digest"], digest).replace(metadata["causeway.header"], "0" * 64)
-        hashed = hashlib.sha256(data[:8] + text.encode()).hexdigest()
-        data[8:begin] = text.replace("0" * 64, hashed, 1).encode()
-        path.write_bytes(data)
+        # A momentum of zeros may have the hash of an anchor: only the anchor's is changed.
+        text = re.sub(r'("causeway\.sha256\.anchor" *: *")[0-9a-f]+', r"\g<1>" + hashed, text)
+        outer.write_bytes(sealed(data, text.replace(metadata["digest"], digest)))
+        data = bytearray(state.read_bytes())
+        state.write_bytes(sealed(data, header_of(data).replace(metadata["digest"], digest)))
+
+
+def header_of(data):
+    return data[8:8 + int.from_bytes(data[:8], "little")].decode()
+
+
+def sealed(data, header):
+    """The file with another header of the same length, and its hash."""
+    text = header.replace(json.loads(header)["__metadata__"]["causeway.header"], "0" * 64)
+    text = text.replace("0" * 64, hashlib.sha256(data[:8] + text.encode()).hexdigest(), 1)
+    return data[:8] + text.encode() + data[8 + len(text):]
 
 
 class PacketEngine(EndToEnd):

@@ -176,8 +176,7 @@ class KeptFiles {
     for (const fs::path& file : archived_states(region.ledger.directory)) files.push_back(file);
     for (std::size_t i = 0; i < files.size(); ++i) {
       reads(region.name(), [&] {
-        const SnapshotLeaves state =
-            read_leaves(files[i], i < own ? Tensors::all : Tensors::shared);
+        const SnapshotLeaves state = i < own ? read_state_leaves(files[i]) : read_leaves(files[i]);
         if (!is_reached(region, files[i].string(), state.version) ||
             history_.was_taken_back(region, state.version))
           return;

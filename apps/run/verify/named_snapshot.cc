@@ -153,33 +153,37 @@ std::string tensors_at(const diloco::Layout& layout, std::size_t begin) {
   return names.empty() ? "padding" : names;
 }
 
-SnapshotLeaves read(const intra::SafetensorsReader& file, const intra::StateReader& metadata,
-                    Tensors which) {
+SnapshotLeaves read(const intra::StateReader& file) {
   SnapshotLeaves snapshot;
-  metadata.read("version", snapshot.version);
-  for (const char* span : {"anchor", "momentum"}) snapshot.spans[span] = leaves_of(file, span);
+  file.read("version", snapshot.version);
+  for (const char* span : {"anchor", "momentum"})
+    snapshot.spans[span] = leaves_of(file.tensors(), span);
   snapshot.state = diloco::state_digest(diloco::merkle_root(snapshot.spans["anchor"]),
                                         diloco::merkle_root(snapshot.spans["momentum"]));
-  if (which == Tensors::all) {
-    for (const std::string& name : file.names())
-      if (!snapshot.spans.contains(name)) leaves_of(file, name);
-  }
-  if (metadata.has("tensors")) {
-    snapshot.layout = intra::parse_tensors(metadata.get("tensors"), metadata.get("layout"));
-  }
+  if (file.has("tensors"))
+    snapshot.layout = intra::parse_tensors(file.get("tensors"), file.get("layout"));
   return snapshot;
 }
 
 }  // namespace
 
-SnapshotLeaves read_leaves(const std::filesystem::path& path, Tensors which) {
-  return read(intra::SafetensorsReader(path), intra::StateReader(path), which);
+SnapshotLeaves read_leaves(const std::filesystem::path& path) {
+  return read(intra::StateReader(path));
+}
+
+SnapshotLeaves read_state_leaves(const std::filesystem::path& path) {
+  const intra::WholeState state = intra::open_state(path);
+  SnapshotLeaves leaves = read(state.outer);
+  state.own.read("version", leaves.version);
+  const intra::SafetensorsReader& own = state.own.tensors();
+  for (const std::string& name : own.names())
+    if (!leaves.spans.contains(name)) leaves_of(own, name);
+  return leaves;
 }
 
 SnapshotLeaves read_snapshot_leaves(const std::filesystem::path& name,
                                     std::span<const std::byte> content) {
-  return read(intra::SafetensorsReader(name, content), intra::StateReader(name, content),
-              Tensors::shared);
+  return read(intra::StateReader(name, content));
 }
 
 std::optional<SnapshotLeaves> read_snapshot_leaves(const std::filesystem::path& region_directory) {

@@ -51,9 +51,11 @@ struct SnapshotLeaves {
   std::optional<diloco::Layout> layout;  // none: the file does not name the model's tensors
 };
 
-// Of a file with a state. Throws Errc::bad_checkpoint naming it if it is damaged.
-enum class Tensors { shared, all };  // anchor and momentum; what else is there is read and checked
-SnapshotLeaves read_leaves(const std::filesystem::path& file, Tensors which = Tensors::shared);
+// Of a file with anchor and momentum. Throws Errc::bad_checkpoint naming it if it is damaged.
+SnapshotLeaves read_leaves(const std::filesystem::path& file);
+// Of a training state: of its outer file, which is opened with it. What the state itself holds is
+// read and checked as well.
+SnapshotLeaves read_state_leaves(const std::filesystem::path& path);
 // Of a snapshot's bytes; `name` is for messages. Throws Errc::bad_checkpoint if they are damaged.
 SnapshotLeaves read_snapshot_leaves(const std::filesystem::path& name,
                                     std::span<const std::byte> content);

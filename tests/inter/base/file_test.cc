@@ -1,6 +1,8 @@
 #include "inter/base/file.h"
 
 #include <fcntl.h>
+#include <linux/fs.h>
+#include <sys/ioctl.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -88,6 +90,41 @@ TEST(AtomicFile, GoesWhereItsDirectoryWasMoved) {
   file.commit(Durability::visible);
   EXPECT_EQ(content_of(after / "state"), "new");
   EXPECT_EQ(files_in(before), 0U);
+}
+
+TEST(SecondName, IsThatOfTheFileInPlaceOfWhatStoodThere) {
+  const test::TemporaryDirectory directory;
+  const fs::path first = directory.path() / "outer", second = directory.path() / "snapshot";
+  write(first, "new");
+  write(second, "old");
+  for (int time = 0; time < 2; ++time) {  // again: it is a name of the file already
+    give_second_name(first, second);
+    EXPECT_TRUE(fs::equivalent(first, second));
+    EXPECT_EQ(files_in(directory.path()), 2U);
+  }
+  EXPECT_EQ(content_of(second), "new");
+  EXPECT_THROW(give_second_name(directory.path() / "missing", second), std::system_error);
+  EXPECT_EQ(content_of(second), "new");
+}
+
+// As on a file system without second names: the kernel gives none to a file that must not change.
+TEST(SecondName, IsACopyWhereThereAreNone) {
+  const test::TemporaryDirectory directory;
+  const fs::path first = directory.path() / "outer", second = directory.path() / "snapshot";
+  const std::string content(1 << 20, 'x');
+  write(first, content);
+  const int file = ::open(first.c_str(), O_RDONLY);
+  int flags = 0;
+  const bool known = ::ioctl(file, FS_IOC_GETFLAGS, &flags) == 0;
+  const int fixed = flags | FS_IMMUTABLE_FL;
+  if (!known || ::ioctl(file, FS_IOC_SETFLAGS, &fixed) != 0)
+    GTEST_SKIP() << "nobody here may forbid changes of a file";
+  EXPECT_NO_THROW(give_second_name(first, second));
+  EXPECT_EQ(::ioctl(file, FS_IOC_SETFLAGS, &flags), 0);
+  ::close(file);
+  EXPECT_FALSE(fs::equivalent(first, second));
+  EXPECT_EQ(content_of(second), content);
+  EXPECT_EQ(files_in(directory.path()), 2U);
 }
 
 TEST(Leftovers, AreRemovedUnlessTheyAreBeingWritten) {

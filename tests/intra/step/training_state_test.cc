@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <cmath>
 #include <fstream>
 #include <numeric>
 
@@ -119,6 +120,188 @@ TEST(TrainingState, RemembersWhereWorkBeyondItsContributionBegan) {
   TrainingState loaded({}, layout());
   ASSERT_TRUE(load_state(directory.path(), layout(), loaded));
   expect_equal(saved, loaded);
+}
+
+TEST(TrainingState, DoesNotHaveItsParametersTwiceWhereTheyAreTheAnchor) {
+  const TemporaryDirectory directory;
+  TrainingState saved = distinct_state();
+  saved.params = saved.anchor;
+  save_state(directory.path(), layout(), saved);
+  EXPECT_FALSE(StateReader(newest_state_file(directory.path())).tensors().has("params"));
+  TrainingState loaded({}, layout());
+  ASSERT_TRUE(load_state(directory.path(), layout(), loaded));
+  expect_equal(saved, loaded);
+  // Equal as numbers is not enough.
+  saved.params[0] = 0.0F;
+  saved.anchor[0] = -0.0F;
+  saved.digest = whole_digest(saved);
+  save_state(directory.path(), layout(), saved);
+  ASSERT_TRUE(load_state(directory.path(), layout(), loaded));
+  EXPECT_FALSE(std::signbit(loaded.params[0]));
+  EXPECT_TRUE(std::signbit(loaded.anchor[0]));
+}
+
+TEST(TrainingState, OfAnEarlierVersionHasAnchorAndMomentumInItself) {
+  const TemporaryDirectory directory;
+  TrainingState saved = distinct_state();
+  saved.in_flight.clear();
+  StateImage image = image_of(layout(), saved);
+  for (const TensorView& tensor : snapshot_of(saved, layout()).tensors)
+    image.tensors.push_back(tensor);
+  image.metadata.emplace("in_flight", "");
+  std::filesystem::create_directories(checkpoint_directory(directory.path()));
+  write_safetensors(newest_state_file(directory.path()), image.tensors, image.metadata);
+  TrainingState loaded({}, layout());
+  ASSERT_TRUE(load_state(directory.path(), layout(), loaded));
+  expect_equal(saved, loaded);
+  ++loaded.version;  // the next one is of this version, and the earlier one stays
+  save_state(directory.path(), layout(), loaded);
+  std::filesystem::remove(newest_state_file(directory.path()));
+  ASSERT_TRUE(load_state(directory.path(), layout(), loaded));
+  EXPECT_EQ(loaded.version, saved.version);
+}
+
+std::filesystem::path outer_of_newest(const TemporaryDirectory& directory) {
+  return open_state(newest_state_file(directory.path())).outer.file();
+}
+
+void damage(const std::filesystem::path& file) {
+  std::string bytes = diloco::read_file(file).value();
+  bytes.back() ^= 1;
+  diloco::replace_file(file, bytes, diloco::Durability::visible);
+}
+
+std::size_t outer_files(const TemporaryDirectory& directory) {
+  std::size_t found = 0;
+  for (const auto& entry :
+       std::filesystem::directory_iterator(checkpoint_directory(directory.path()))) {
+    if (entry.path().filename().string().starts_with("outer-")) ++found;
+  }
+  return found;
+}
+
+TEST(TrainingState, EachThatIsKeptHasItsOwnAnchorAndMomentum) {
+  const TemporaryDirectory directory;
+  TrainingState state = distinct_state();
+  for (state.version = 1; state.version <= 4; ++state.version) {
+    state.anchor[0] = static_cast<float>(state.version);
+    state.digest = whole_digest(state);
+    save_state(directory.path(), layout(), state, 3);
+    EXPECT_EQ(outer_files(directory), std::min<std::size_t>(state.version, 3));
+  }
+  TrainingState loaded({}, layout());
+  // Damaged, or gone: the state before it is the newest that is whole.
+  const std::filesystem::path newest = outer_of_newest(directory);
+  damage(newest);
+  ASSERT_TRUE(load_state(directory.path(), layout(), loaded));
+  EXPECT_EQ(loaded.version, 3);
+  EXPECT_EQ(loaded.anchor[0], 3);
+  std::filesystem::remove(newest);
+  ASSERT_TRUE(load_state(directory.path(), layout(), loaded));
+  EXPECT_EQ(loaded.version, 3);
+  // It comes to version 4 again.
+  loaded.version = 4;
+  loaded.anchor = state.anchor;
+  loaded.digest = state.digest;
+  save_state(directory.path(), layout(), loaded, 3);
+  TrainingState again({}, layout());
+  ASSERT_TRUE(load_state(directory.path(), layout(), again));
+  EXPECT_EQ(again.version, 4);
+  EXPECT_EQ(again.anchor, state.anchor);
+}
+
+// As after the loss of the newest one, which was of a later version.
+TEST(TrainingState, TwoOfOneVersionDoNotShareTheirAnchor) {
+  const TemporaryDirectory directory;
+  TrainingState state = distinct_state();
+  for (state.version = 1; state.version <= 2; ++state.version)
+    save_state(directory.path(), layout(), state);
+  std::filesystem::remove(newest_state_file(directory.path()));
+  TrainingState loaded({}, layout());
+  ASSERT_TRUE(load_state(directory.path(), layout(), loaded));
+  ASSERT_EQ(loaded.version, 1);
+  save_state(directory.path(), layout(), loaded);
+  EXPECT_EQ(state_files(directory.path()).size(), 2U);
+  EXPECT_EQ(outer_files(directory), 2U);
+  damage(outer_of_newest(directory));
+  ASSERT_TRUE(load_state(directory.path(), layout(), loaded));
+  EXPECT_EQ(loaded.version, 1);
+}
+
+// It may be the disk that fails for a moment.
+TEST(TrainingState, WhatAStateThatCannotBeReadNamesIsKept) {
+  const TemporaryDirectory directory;
+  TrainingState state = distinct_state();
+  for (state.version = 1; state.version <= 2; ++state.version)
+    save_state(directory.path(), layout(), state);
+  const std::filesystem::path older = state_files(directory.path()).at(1);
+  const std::string whole = diloco::read_file(older).value();
+  std::ofstream(older) << "nonsense";
+  state.version = 2;  // in place of the newest
+  {
+    const FullDisk full(2000);
+    EXPECT_THROW(save_state(directory.path(), layout(), state), std::system_error);
+  }
+  diloco::replace_file(older, whole, diloco::Durability::visible);
+  std::filesystem::remove(newest_state_file(directory.path()));
+  TrainingState loaded({}, layout());
+  ASSERT_TRUE(load_state(directory.path(), layout(), loaded));
+  EXPECT_EQ(loaded.version, 1);
+}
+
+// At first the state itself, then its outer file.
+TEST(TrainingState, ADiskThatIsFullAtAnyByteCostsNoStateThatIsKept) {
+  const TemporaryDirectory directory;
+  TrainingState state = distinct_state();
+  save_state(directory.path(), layout(), state);
+  const auto whole = std::filesystem::file_size(newest_state_file(directory.path()));
+  const auto outer = std::filesystem::file_size(outer_of_newest(directory));
+  ASSERT_LT(outer, whole);
+  state.residual.clear();  // the outer file is the larger one now
+  state.optimizer = AdamW({}, diloco::Layout(std::vector<diloco::TensorSpec>()));
+  state.version = 8;
+  for (const std::uintmax_t room : {std::uintmax_t{100}, outer / 2, outer - 1}) {
+    const FullDisk full(room);
+    EXPECT_THROW(save_state(directory.path(), layout(), state), std::system_error);
+  }
+  TrainingState loaded({}, layout());
+  ASSERT_TRUE(load_state(directory.path(), layout(), loaded));
+  EXPECT_EQ(loaded.version, 7);
+  EXPECT_EQ(outer_files(directory), 1U);
+  save_state(directory.path(), layout(), state);
+  ASSERT_TRUE(load_state(directory.path(), layout(), loaded));
+  EXPECT_EQ(loaded.version, 8);
+}
+
+TEST(TrainingState, WithoutItsOuterFileIsRefusedByName) {
+  const TemporaryDirectory directory;
+  TrainingState state = distinct_state();
+  save_state(directory.path(), layout(), state);
+  const std::filesystem::path outer = outer_of_newest(directory);
+  std::filesystem::remove(outer);
+  expect_refusal(Errc::bad_checkpoint,
+                 {"state.safetensors", outer.filename(), "missing", "move them away"},
+                 [&] { load_state(directory.path(), layout(), state); });
+  std::ofstream(outer) << "nonsense";
+  expect_refusal(Errc::bad_checkpoint, {outer.filename()},
+                 [&] { load_state(directory.path(), layout(), state); });
+}
+
+TEST(TrainingState, NamesNoFileElsewhere) {
+  const TemporaryDirectory directory;
+  TrainingState state = distinct_state();
+  StateImage image = image_of(layout(), state);
+  image.metadata.emplace("in_flight", "");
+  std::filesystem::create_directories(checkpoint_directory(directory.path()));
+  for (const char* name :
+       {"", "../outer-7-0123456789abcdef.safetensors", "outer-7-0123456789abcdef.safetensors/..",
+        "outer--0123456789abcdef.safetensors", "outer-7-0123456789abcde.safetensors",
+        "outer-7-0123456789abcdeg.safetensors", "outer-7.safetensors"}) {
+    image.metadata["outer"] = name;
+    write_safetensors(newest_state_file(directory.path()), image.tensors, image.metadata);
+    expect_refusal(Errc::bad_checkpoint, {"names no file that may hold its anchor"},
+                   [&] { load_state(directory.path(), layout(), state); });
+  }
 }
 
 // Nor does its file have it; where it is kept later, it begins with zeros.

@@ -50,8 +50,9 @@ class StateSaverTest : public testing::Test {
             state_.momentum};
   }
 
-  std::optional<StateSaver::Saved> save(StateSaver& saver, Refusal refusal = Refusal::trains_on) {
-    return saver.save(image_of(saved_layout(), state_), snapshot_of(state_, saved_layout()),
+  std::optional<StateSaver::Saved> save(StateSaver& saver, Refusal refusal = Refusal::trains_on,
+                                        bool offers = true) {
+    return saver.save(image_of(saved_layout(), state_), snapshot_of(state_, saved_layout()), offers,
                       refusal);
   }
 
@@ -59,6 +60,7 @@ class StateSaverTest : public testing::Test {
   std::pair<ino_t, ino_t> files() const {
     return {inode(newest_state_file(directory_.path())), inode(snapshot_file(directory_.path()))};
   }
+  fs::path outer() const { return open_state(newest_state_file(directory_.path())).outer.file(); }
 
   StateSaver saver(std::uint64_t beside_steps_bytes) const {
     return StateSaver({.directory = directory_.path(), .beside_steps_bytes = beside_steps_bytes});
@@ -101,6 +103,48 @@ TEST_F(StateSaverTest, WritesAgainWhatChangedOrIsGone) {
   save(at_once);
   EXPECT_TRUE(fs::exists(newest_state_file(directory_.path())));
   EXPECT_TRUE(fs::exists(snapshot_file(directory_.path())));
+}
+
+TEST_F(StateSaverTest, WritesAnchorAndMomentumOnceAVersion) {
+  StateSaver at_once = saver(kNever);
+  save(at_once);
+  const ino_t first = inode(outer());
+  EXPECT_EQ(files().second, first) << "the snapshot is another name of it";
+  at_once.changed();
+  state_.residual[0] = -1;  // as a contribution does
+  save(at_once, Refusal::trains_on, false);
+  EXPECT_EQ(inode(outer()), first);
+  EXPECT_EQ(files().second, first);
+  StateSaver restarted = saver(kNever);  // cannot know whether what is there is whole
+  save(restarted, Refusal::trains_on, false);
+  EXPECT_NE(inode(outer()), first);
+  EXPECT_EQ(files().second, first) << "others may read it still";
+  fs::remove(outer());
+  save(restarted);  // although nothing changed
+  EXPECT_EQ(files().second, inode(outer()));
+  const ino_t second = inode(outer());
+  restarted.forget_saved();  // as it was found to be damaged
+  save(restarted);
+  EXPECT_NE(inode(outer()), second);
+  EXPECT_EQ(files().second, inode(outer()));
+  TrainingState loaded({}, saved_layout());
+  ASSERT_TRUE(load_state(directory_.path(), saved_layout(), loaded));
+  EXPECT_EQ(loaded.residual, state_.residual);
+  EXPECT_EQ(loaded.momentum, state_.momentum);
+}
+
+// What a run begins with is offered before there is a state that names it.
+TEST_F(StateSaverTest, ASnapshotAloneIsWrittenOnceAsWell) {
+  StateSaver at_once = saver(kNever);
+  const auto saved =
+      at_once.save(std::nullopt, snapshot_of(state_, saved_layout()), true, Refusal::throws);
+  EXPECT_TRUE(saved->snapshot);
+  EXPECT_FALSE(saved->state);
+  EXPECT_EQ(wrong_snapshot(snapshot_file(directory_.path()), state_.digest), "");
+  const ino_t first = inode(snapshot_file(directory_.path()));
+  save(at_once);
+  EXPECT_EQ(inode(outer()), first);
+  EXPECT_EQ(files().second, first);
 }
 
 TEST_F(StateSaverTest, ADiskThatRefusedIsAskedAgain) {
