@@ -50,7 +50,11 @@ void Intake::store(BlobReceiver& from, const BlobChunk& chunk) {
   const bool is_new = spool_.store(chunk.id, chunk.chunk, chunk.bytes);
   if (is_new) {
     arrivals_.add(chunk.id, spool_.life(chunk.id), chunk.chunk, from.peer_);
-    if (arrivals_.size() > kRememberedBlobsMax) arrivals_.keep_only(spool_.begun());
+    if (arrivals_.size() > arrivals_max_) {
+      arrivals_.keep_only(spool_.begun());
+      // A peer may begin any number: they are looked through as rarely as they double.
+      arrivals_max_ = std::max(kRememberedBlobsMax, 2 * arrivals_.size());
+    }
   }
   for (BlobReceiver* const receiver : receivers_)
     if (receiver == &from || receiver->is_source(chunk.id))

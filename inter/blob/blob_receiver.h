@@ -13,6 +13,7 @@
 #include <set>
 #include <string>
 
+#include "inter/base/limits.h"
 #include "inter/base/retry.h"
 #include "inter/blob/arrivals.h"
 #include "inter/blob/verifier.h"
@@ -53,6 +54,7 @@ class Intake {
   Completed completed_;
   std::set<BlobReceiver*> receivers_;
   Arrivals arrivals_;
+  std::size_t arrivals_max_ = kRememberedBlobsMax;  // before those are forgotten that are over
   LogBudget log_{3};  // lines a minute of a kind
   Verifier verifier_;
 };
