@@ -41,6 +41,7 @@ std::optional<std::string> read_file(const std::filesystem::path& path);
 using inter::AtomicFile;
 using inter::create_private_directories;
 using inter::Durability;
+using inter::give_second_name;
 using inter::remove_leftovers;
 
 // The whole file at once, under its name only when complete.

@@ -55,7 +55,7 @@ class Intake {
   std::set<BlobReceiver*> receivers_;
   Arrivals arrivals_;
   std::size_t arrivals_max_ = kRememberedBlobsMax;  // before those are forgotten that are over
-  LogBudget log_{3};  // lines a minute of a kind
+  LogBudget log_{3};                                // lines a minute of a kind
   Verifier verifier_;
 };
 

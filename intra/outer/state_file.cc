@@ -16,7 +16,6 @@
 
 #include "diloco/files/error.h"
 #include "diloco/files/file_io.h"
-#include "inter/base/file.h"
 #include "intra/base/error.h"
 #include "intra/base/safetensors.h"
 
@@ -459,8 +458,8 @@ void write_snapshot(const fs::path& file, const SnapshotImage& image,
 }
 
 void offer_outer_file(const fs::path& region_directory, const std::string& outer) {
-  inter::give_second_name(checkpoint_directory(region_directory) / outer,
-                          snapshot_file(region_directory));
+  diloco::give_second_name(checkpoint_directory(region_directory) / outer,
+                           snapshot_file(region_directory));
 }
 
 void adopt_snapshot(const StateReader& snapshot, const diloco::Layout& layout,

@@ -22,6 +22,9 @@ namespace {
 
 using When = MemoryPart::When;
 
+// Connections to the other ranks: measured with two, 3 to 14 MiB.
+constexpr std::uint64_t kGlooBytes = 8U << 20;
+
 // Sequences that the model computes at once: of a step, or of an evaluation.
 std::int64_t sequences_at_once(const WorkerOptions& options) {
   const TrainOptions& train = options.train;
@@ -112,6 +115,7 @@ std::vector<MemoryPart> memory_need(const WorkerOptions& options) {
     need.push_back({fmt::format("activations of {} sequences", sequences),
                     working_bytes(options.model, sequences, options.model.context)});
   }
+  if (options.world > 1) need.push_back({"connections to other ranks", kGlooBytes});
   need.push_back({"program", kProgramBytes});
   need.push_back({"its files", kProgramFileBytes, When::in_files});
   return need;
