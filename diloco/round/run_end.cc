@@ -228,6 +228,7 @@ void RunEnd::check_as_follower(Time now) {
 
 // If no majority holds another state. One that says so alone is named.
 void RunEnd::end_well() {
+  if (barren_until_) return end_barren();
   const std::set<std::string> regions = region_.agreement.members().regions();
   std::size_t against = 0;
   std::string names;
@@ -252,7 +253,11 @@ void RunEnd::end_well() {
 // ---- Training diverges ----
 
 void RunEnd::check_barren(Time now) {
-  if (!barren_until_ || now < *barren_until_) return;
+  if (barren_until_ && now >= *barren_until_) end_barren();
+}
+
+// Also where the run is over before the others had time to hear of it.
+void RunEnd::end_barren() {
   region_.out.end(
       2,
       fmt::format(

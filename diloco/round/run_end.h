@@ -54,6 +54,7 @@ class RunEnd {
   void note_finished(Time now);
   Time longest_round(const std::set<std::string>& waiting) const;
   void check_barren(Time now);
+  void end_barren();
   void check_stuck(Time now);
   void tell_all(bool linked);
   void check_as_leader(Time now);

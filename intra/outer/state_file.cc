@@ -2,11 +2,8 @@
 
 #include <algorithm>
 #include <cstring>
-#include <fstream>
 #include <set>
 #include <span>
-#include <sstream>
-#include <string_view>
 #include <system_error>
 #include <utility>
 #include <vector>
@@ -17,15 +14,13 @@
 #include "diloco/files/error.h"
 #include "diloco/files/file_io.h"
 #include "intra/base/error.h"
-#include "intra/base/safetensors.h"
+#include "intra/outer/in_flight_files.h"
 
 namespace causeway::intra {
 namespace {
 
 namespace fs = std::filesystem;
 using Metadata = std::map<std::string, std::string>;
-
-constexpr const char* kFormat = "causeway-state-3";
 
 fs::path state_file(const fs::path& region_directory, std::uint32_t age = 0) {
   const std::string name = age == 0 ? "state" : fmt::format("state.{}", age);
@@ -60,120 +55,12 @@ void age_states(const fs::path& region_directory, std::uint32_t kept) {
   }
 }
 
-// Named by content, so that a state never finds another contribution than its own.
-fs::path contribution_file(const fs::path& region_directory, const diloco::Digest& hash) {
-  return checkpoint_directory(region_directory) /
-         ("contribution-" + diloco::to_hex(hash).substr(0, 16) + ".bin");
-}
-
-constexpr std::string_view kOuter = "outer-", kOuterEnd = ".safetensors";
-constexpr std::size_t kDrawnDigits = 16;
-
-bool is_outer_name(std::string_view name) {
-  if (!name.starts_with(kOuter) || !name.ends_with(kOuterEnd)) return false;
-  name = name.substr(kOuter.size(), name.size() - kOuter.size() - kOuterEnd.size());
-  const std::size_t version = name.find_first_not_of("0123456789");
-  return version != name.npos && version > 0 && name[version] == '-' &&
-         name.size() == version + 1 + kDrawnDigits &&
-         name.find_first_not_of("0123456789abcdef", version + 1) == name.npos;
-}
-
 // That of a state which an earlier version wrote is the state itself.
 fs::path outer_file_of(const StateReader& state) {
   if (!state.has("outer")) return state.file();
   const std::string& name = state.get("outer");
   if (!is_outer_name(name)) state.refuse("names no file that may hold its anchor: " + name);
   return state.file().parent_path() / name;
-}
-
-// ---- Contributions, as metadata: one line each ----
-
-std::string hex(const std::string& bytes) {
-  return diloco::to_hex({reinterpret_cast<const std::uint8_t*>(bytes.data()), bytes.size()});
-}
-
-std::optional<std::string> unhex(const std::string& text) {
-  if (text.size() % 2 != 0) return std::nullopt;
-  std::string bytes;
-  for (std::size_t i = 0; i < text.size(); i += 2) {
-    unsigned value = 0;
-    const char* const end = text.data() + i + 2;
-    const auto result = std::from_chars(text.data() + i, end, value, 16);
-    if (result.ec != std::errc() || result.ptr != end) return std::nullopt;
-    bytes += static_cast<char>(value);
-  }
-  return bytes;
-}
-
-std::string describe(const std::vector<InFlight>& in_flight) {
-  std::string text;
-  for (const InFlight& own : in_flight) {
-    text += std::string(own.stored ? "stored" : "kept") + (own.payload.empty() ? " 0 " : " 1 ") +
-            hex(serialize(own.identified())) + "\n";
-  }
-  return text;
-}
-
-// `state` names it.
-OwnPayload read_payload_of(const fs::path& region_directory, const fs::path& state,
-                           const diloco::Digest& hash) {
-  const fs::path file = contribution_file(region_directory, hash);
-  const std::optional<std::string> bytes = diloco::read_file(file);
-  const auto refuse = [&](const std::string& why) {
-    throw std::system_error(Errc::bad_checkpoint, file.string() + " " + why + "; remove " +
-                                                      state.string() +
-                                                      " to start from the run's own state");
-  };
-  if (!bytes) refuse("is missing");
-  OwnPayload payload{diloco::SealedBytes(std::as_bytes(std::span(*bytes)))};
-  if (payload.hash() != hash) refuse("is not the contribution that the state names");
-  return payload;
-}
-
-// Without their payloads, and whether they have one.
-std::vector<std::pair<InFlight, bool>> parse_in_flight(const StateReader& reader) {
-  std::vector<std::pair<InFlight, bool>> in_flight;
-  std::istringstream lines(reader.get("in_flight"));
-  std::string line;
-  while (std::getline(lines, line)) {
-    std::istringstream words(line);
-    std::string stored, has_payload, description, more;
-    words >> stored >> has_payload >> description;
-    const std::optional<std::string> bytes = unhex(description);
-    const bool known = (stored == "stored" || stored == "kept") &&
-                       (has_payload == "0" || has_payload == "1") && bytes && !(words >> more);
-    if (!known) reader.refuse("describes a contribution that cannot be read");
-    try {
-      InFlight own{.contribution = diloco::parse_contribution(*bytes), .payload = {}};
-      own.stored = stored == "stored";
-      in_flight.emplace_back(std::move(own), has_payload == "1");
-    } catch (const std::system_error& error) {
-      if (error.code() != diloco::Errc::malformed) throw;
-      reader.refuse(std::string("describes a contribution that cannot be read: ") + error.what());
-    }
-  }
-  return in_flight;
-}
-
-std::vector<InFlight> read_in_flight(const fs::path& region_directory, const StateReader& reader) {
-  std::vector<InFlight> in_flight;
-  for (auto& [own, has_payload] : parse_in_flight(reader)) {
-    if (has_payload) {
-      own.payload = read_payload_of(region_directory, reader.file(), own.contribution.payload.hash);
-    }
-    in_flight.push_back(std::move(own));
-  }
-  return in_flight;
-}
-
-// Before the state: it must never be without what it names.
-void write_contributions(const fs::path& region_directory, const std::vector<InFlight>& in_flight) {
-  for (const InFlight& own : in_flight) {
-    if (own.payload.empty()) continue;
-    const fs::path file = contribution_file(region_directory, own.payload.hash());
-    if (!fs::exists(file))
-      diloco::replace_file(file, own.payload.bytes(), diloco::Durability::on_disk);
-  }
 }
 
 // Outer files and contributions that no state names, nor the next one, as `keep` has them. None
@@ -184,9 +71,8 @@ void remove_unnamed(const fs::path& region_directory, std::set<fs::path> keep) {
     try {
       const StateReader state(file);
       keep.insert(outer_file_of(state));
-      for (const auto& [own, has_payload] : parse_in_flight(state))
-        if (has_payload)
-          keep.insert(contribution_file(region_directory, own.contribution.payload.hash));
+      for (const fs::path& payload : in_flight_files_of(region_directory, state))
+        keep.insert(payload);
     } catch (const std::system_error& error) {
       if (error.code() != Errc::bad_checkpoint) throw;
       return;
@@ -199,10 +85,8 @@ void remove_unnamed(const fs::path& region_directory, std::set<fs::path> keep) {
   }
 }
 
-// ---- Everything else ----
-
 Metadata describe(const OuterState& state, const diloco::Layout& layout) {
-  return {{"format", kFormat},
+  return {{"format", kStateFormat},
           {"layout", fingerprint(layout)},
           {"run_id", state.run_id},
           {"version", to_metadata(state.version)},
@@ -212,12 +96,6 @@ Metadata describe(const OuterState& state, const diloco::Layout& layout) {
           {"work_steps", to_metadata(state.work.steps)},
           {"work_compute_s", to_metadata(state.work.compute_s)},
           {"marked", to_metadata(int{!state.mark.empty()})}};
-}
-
-void check_origin(const StateReader& reader, const diloco::Layout& layout) {
-  if (reader.get("format") != kFormat) reader.refuse("is not a training state of this version");
-  if (reader.get("layout") != fingerprint(layout))
-    reader.refuse("holds another model than the configuration describes");
 }
 
 void read_spans(const WholeState& whole, const diloco::Layout& layout, OuterState& state) {
@@ -264,14 +142,6 @@ void load(const WholeState& whole, const fs::path& region_directory, const diloc
 
 }  // namespace
 
-fs::path checkpoint_directory(const fs::path& region_directory) {
-  return region_directory / "checkpoints";
-}
-
-fs::path snapshot_file(const fs::path& region_directory) {
-  return checkpoint_directory(region_directory) / "snapshot.safetensors";
-}
-
 fs::path newest_state_file(const fs::path& region_directory) {
   return state_file(region_directory);
 }
@@ -286,40 +156,6 @@ std::vector<fs::path> state_files(const fs::path& region_directory) {
       return files;
     }
   }
-}
-
-TensorView flat_tensor(const std::string& name, std::span<const float> values) {
-  return {name, {static_cast<std::int64_t>(values.size())}, values};
-}
-
-const std::string& StateReader::get(const std::string& key) const {
-  const auto found = reader_.metadata().find(key);
-  if (found == reader_.metadata().end()) refuse("has no entry " + key);
-  return found->second;
-}
-
-void StateReader::read_kept(const std::string& name, std::span<float> out) const {
-  if (out.empty()) return;
-  if (reader_.has(name)) return read(name, out);
-  std::ranges::fill(out, 0.0F);
-}
-
-void StateReader::read_unhashed(const std::string& name, std::span<float> out) const {
-  const auto shape = reader_.shape(name);
-  if (shape != std::vector{static_cast<std::int64_t>(out.size())})
-    refuse("tensor '" + name + "' has another size than here");
-  reader_.read_part(name, 0, out);
-}
-
-void StateReader::refuse(const std::string& why) const {
-  throw std::system_error(
-      Errc::bad_checkpoint,
-      file_.string() + ": " + why + "; remove it to start from the run's own state");
-}
-
-std::string draw_outer_name(diloco::Round version) {
-  return fmt::format("{}{}-{}{}", kOuter, version, diloco::random_name().substr(0, kDrawnDigits),
-                     kOuterEnd);
 }
 
 WholeState open_state(const fs::path& file) {
@@ -368,7 +204,7 @@ void write_state(const fs::path& region_directory, StateImage& image, const std:
   // While the next one is written, there are no more than are kept, it among them.
   remove_states(region_directory, ages ? std::max(kept, 2U) - 1 : std::max(kept, 1U));
   remove_unnamed(region_directory, {outer_file});  // makes room
-  write_contributions(region_directory, image.in_flight);
+  write_payloads(region_directory, image.in_flight);
   image.metadata.emplace("outer", outer);
   image.metadata.emplace("in_flight", describe(image.in_flight));
   image.in_flight.clear();  // nobody else may need their memory any more
@@ -429,95 +265,6 @@ bool load_outer_state(const fs::path& region_directory, const diloco::Layout& la
                                 " can be used; move them away to start from the run's own state");
   }
   return false;
-}
-
-void save_snapshot(const fs::path& region_directory, const diloco::Layout& layout,
-                   const OuterState& state) {
-  diloco::create_private_directories(checkpoint_directory(region_directory));
-  write_snapshot(snapshot_file(region_directory), layout, state);
-}
-
-void write_snapshot(const fs::path& file, const diloco::Layout& layout, const OuterState& state) {
-  write_snapshot(file, snapshot_of(state, layout));
-}
-
-SnapshotImage snapshot_of(const OuterState& state, const diloco::Layout& layout) {
-  return {.tensors = {flat_tensor("anchor", state.anchor), flat_tensor("momentum", state.momentum)},
-          .metadata = {{"format", kFormat},
-                       {"layout", fingerprint(layout)},
-                       {"tensors", describe_tensors(layout)},
-                       {"version", to_metadata(state.version)},
-                       {"digest", diloco::to_hex(state.digest)}},
-          .version = state.version,
-          .digest = state.digest};
-}
-
-void write_snapshot(const fs::path& file, const SnapshotImage& image,
-                    const std::function<void(std::size_t)>& tensor_read) {
-  write_safetensors(file, image.tensors, image.metadata, {.tensor_read = tensor_read});
-}
-
-void offer_outer_file(const fs::path& region_directory, const std::string& outer) {
-  diloco::give_second_name(checkpoint_directory(region_directory) / outer,
-                           snapshot_file(region_directory));
-}
-
-void adopt_snapshot(const StateReader& snapshot, const diloco::Layout& layout,
-                    diloco::Round version, const diloco::Digest& digest, OuterState& state) {
-  state.intact = false;
-  // What a run begins with may be of another model. A later state is the run's by its digest,
-  // whoever wrote the rest of the file.
-  if (version == 0) check_origin(snapshot, layout);
-  snapshot.read_unhashed("anchor", std::span(state.anchor));
-  snapshot.read_unhashed("momentum", std::span(state.momentum));
-  state.digest = whole_digest(state);
-  if (state.digest != digest) {
-    throw std::system_error(
-        Errc::bad_checkpoint,
-        fmt::format("the snapshot of version {} does not have the digest that was announced",
-                    version));
-  }
-  state.adopt(version);
-  state.intact = true;
-}
-
-namespace {
-
-constexpr std::size_t kHeaderBytesMax = 16'000'000;  // some 100 bytes for each tensor of a model
-constexpr std::size_t kPieceElements = 64 * diloco::kLeafElements;
-
-diloco::Digest root_of(const SafetensorsReader& file, const std::string& tensor) {
-  std::size_t left = 1;
-  for (const std::int64_t extent : file.shape(tensor)) left *= static_cast<std::size_t>(extent);
-  // A layout pads to whole leaves. With fewer zeros at its end a tensor would have the same digest.
-  if (file.shape(tensor).size() != 1 || left % diloco::kLeafElements != 0)
-    throw std::system_error(Errc::bad_checkpoint, tensor + " is not padded to whole leaves");
-  std::vector<diloco::Digest> leaves;
-  std::vector<float> piece(kPieceElements);
-  for (std::size_t begin = 0; left > 0; begin += kPieceElements) {
-    const std::size_t count = std::min(left, kPieceElements);
-    file.read_part(tensor, begin, std::span(piece).first(count));
-    const auto some = diloco::merkle_leaves(std::span(piece).first(count));
-    leaves.insert(leaves.end(), some.begin(), some.end());
-    left -= count;
-  }
-  return diloco::merkle_root(leaves);
-}
-
-}  // namespace
-
-std::string wrong_snapshot(const std::filesystem::path& file, const diloco::Digest& state) {
-  try {
-    const SafetensorsReader reader(file, kHeaderBytesMax);
-    const diloco::Digest found =
-        diloco::state_digest(root_of(reader, "anchor"), root_of(reader, "momentum"));
-    if (found == state) return {};
-    return "holds another state than it was said to hold (" + diloco::to_hex(found) +
-           " where the run has " + diloco::to_hex(state) + ")";
-  } catch (const std::system_error& error) {
-    if (error.code() != Errc::bad_checkpoint) throw;
-    return std::string("is no snapshot (") + error.what() + ")";
-  }
 }
 
 }  // namespace causeway::intra

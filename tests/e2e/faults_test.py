@@ -57,7 +57,8 @@ class Links(EndToEnd):
         self.add_events('at_s = 1; fault = "corrupt"; link = ["us-east", "eu-west"]; after_bytes = 40000',
                         'at_s = 1; fault = "corrupt"; link = ["eu-west", "us-east"]; after_bytes = 60000',
                         'at_s = 1.5; fault = "kill-after"; link = ["ap-northeast", "us-east"]; after_bytes = 30000')
-        summary = self.simulate(self.config(steps=200, **DENSE), "--no-baseline")
+        # Timed steps: on a quick machine the run would be over before anything happens.
+        summary = self.simulate(self.config(steps=200, **DENSE), "--no-baseline", "--set", "train.timed_step_ms=20")
         self.assert_identical(summary)
         self.assertEqual(summary["restarts"], 0)
         told = self.lines_of("us-east") + self.lines_of("eu-west")
@@ -133,6 +134,11 @@ class Diverged(EndToEnd):
         output = self.run_causeway("simulate", self.config(steps=5000), "--out", self.out, "--no-baseline",
                                    "--set", "inner.lr=100", "--set", "inner.clip_norm=0", code=2)
         self.assertIn("inner.lr", output)
+        self.assertIn("training diverges", output)
+
+    def test_a_run_that_is_over_although_training_diverged_does_not_end_well(self):
+        output = self.run_causeway("simulate", self.config(steps=60), "--out", self.out, "--no-baseline",
+                                   "--set", "inner.lr=100", "--set", "inner.clip_norm=0", code=2)
         self.assertIn("training diverges", output)
 
     def test_a_wrong_state_is_healed_and_never_contributes(self):
