@@ -101,9 +101,10 @@ void File::rename(const std::filesystem::path& from, const std::filesystem::path
   }
 }
 
-// Some say so in their own way, and one that is full or failing refuses a copy as well.
-bool File::link(const std::filesystem::path& from, const std::filesystem::path& to) noexcept {
-  return ::linkat(descriptor_, from.c_str(), descriptor_, to.c_str(), 0) == 0;
+// Whatever the error: file systems without links have several for it, and one that is full or
+// fails will refuse a copy as well.
+bool File::link(const std::filesystem::path& file, const std::filesystem::path& name) noexcept {
+  return ::linkat(AT_FDCWD, file.c_str(), descriptor_, name.c_str(), 0) == 0;
 }
 
 void File::remove(const std::filesystem::path& name) noexcept {
@@ -215,11 +216,11 @@ void copy_file(const File& from, const std::filesystem::path& to) {
 }  // namespace
 
 void give_second_name(const std::filesystem::path& file, const std::filesystem::path& second) {
-  File directory(directory_of(file), O_RDONLY | O_DIRECTORY);
-  File first(directory, file.filename(), O_RDONLY);
+  File directory(directory_of(second), O_RDONLY | O_DIRECTORY);
+  File first(file, O_RDONLY);
   first.lock();  // so that remove_leftovers() lets the temporary name be
   const std::filesystem::path temporary = temporary_name(second.filename());
-  if (!directory.link(file.filename(), temporary)) return copy_file(first, second);
+  if (!directory.link(file, temporary)) return copy_file(first, second);
   try {
     directory.rename(temporary, second.filename());
   } catch (const std::system_error&) {

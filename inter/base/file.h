@@ -53,8 +53,8 @@ class File {
   bool lock();
   // Of a directory: gives what is in it another name, or no name.
   void rename(const std::filesystem::path& from, const std::filesystem::path& to);
-  // A second name, which is free. False: this file system gives none.
-  bool link(const std::filesystem::path& from, const std::filesystem::path& to) noexcept;
+  // Of a directory: gives a file another name here, which is free. False: that cannot be.
+  bool link(const std::filesystem::path& file, const std::filesystem::path& name) noexcept;
   void remove(const std::filesystem::path& name) noexcept;
   // Whether the file has one name, and no other descriptor or mapping in any process. False also on
   // file systems that cannot be asked. For a File that only reads.
@@ -99,8 +99,8 @@ class AtomicFile {
   bool committed_ = false;
 };
 
-// Gives `file` the name `second` as well, in the same directory, in place of what stands there; on
-// disk then. Where the file system has no second names it becomes a copy.
+// Gives `file` the name `second` as well, in place of what stands there; on disk then. Where the
+// file system has no second names, `second` becomes a copy.
 void give_second_name(const std::filesystem::path& file, const std::filesystem::path& second);
 
 // What killed processes left of an AtomicFile, or of a second name, in `directory`. Those that are

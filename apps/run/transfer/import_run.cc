@@ -99,7 +99,7 @@ void check_config(const fs::path& stage) {
 void link_snapshot(const NamedSnapshot& named) {
   const fs::path snapshot = intra::snapshot_file(named.ledger.directory);
   diloco::create_private_directories(snapshot.parent_path());
-  fs::create_hard_link(named.file, snapshot);
+  inter::give_second_name(named.file, snapshot);
 }
 
 Imported unpack_and_check(TarReader& tar, Manifest manifest, const fs::path& stage,
