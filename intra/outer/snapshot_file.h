@@ -1,5 +1,5 @@
 // Anchor and outer momentum on disk: of a saved state, which names the file, and for other regions.
-//   checkpoints/outer-VERSION-X.safetensors  those of the state that names it; X is drawn
+//   checkpoints/outer-VERSION-X.safetensors  those of the state that names it; X is random
 //   checkpoints/snapshot.safetensors         an outer file, for other regions
 #pragma once
 
@@ -31,7 +31,7 @@ struct SnapshotImage {
 };
 SnapshotImage snapshot_of(const OuterState& state, const diloco::Layout& layout);
 
-// For an outer file that is to be written: two states that are kept never have the same.
+// A name for a new outer file. It is random, so that two kept states never share one.
 std::string draw_outer_name(diloco::Round version);
 bool is_outer_name(std::string_view name);
 

@@ -93,14 +93,17 @@ void expect_equal(TrainingState& a, TrainingState& b) {
   EXPECT_EQ(a.wait_s, b.wait_s);
 }
 
-std::vector<std::filesystem::path> contributions(const TemporaryDirectory& directory) {
+std::vector<std::filesystem::path> saved_as(const std::string& begin,
+                                            const TemporaryDirectory& directory) {
   std::vector<std::filesystem::path> found;
   for (const auto& entry :
-       std::filesystem::directory_iterator(checkpoint_directory(directory.path()))) {
-    if (entry.path().filename().string().starts_with("contribution-"))
-      found.push_back(entry.path());
-  }
+       std::filesystem::directory_iterator(checkpoint_directory(directory.path())))
+    if (entry.path().filename().string().starts_with(begin)) found.push_back(entry.path());
   return found;
+}
+
+std::vector<std::filesystem::path> contributions(const TemporaryDirectory& directory) {
+  return saved_as("contribution-", directory);
 }
 
 TEST(TrainingState, ComesBackFromDiskBitForBit) {
@@ -172,12 +175,7 @@ void damage(const std::filesystem::path& file) {
 }
 
 std::size_t outer_files(const TemporaryDirectory& directory) {
-  std::size_t found = 0;
-  for (const auto& entry :
-       std::filesystem::directory_iterator(checkpoint_directory(directory.path()))) {
-    if (entry.path().filename().string().starts_with("outer-")) ++found;
-  }
-  return found;
+  return saved_as("outer-", directory).size();
 }
 
 TEST(TrainingState, EachThatIsKeptHasItsOwnAnchorAndMomentum) {
@@ -249,7 +247,7 @@ TEST(TrainingState, WhatAStateThatCannotBeReadNamesIsKept) {
   EXPECT_EQ(loaded.version, 1);
 }
 
-// At first the state itself, then its outer file.
+// Too small a disk for the state, and one on which the state has room but not its outer file.
 TEST(TrainingState, ADiskThatIsFullAtAnyByteCostsNoStateThatIsKept) {
   const TemporaryDirectory directory;
   TrainingState state = distinct_state();
