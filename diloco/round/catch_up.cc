@@ -4,6 +4,8 @@
 #include <set>
 #include <utility>
 
+#include <fmt/format.h>
+
 namespace causeway::diloco {
 namespace {
 
@@ -136,6 +138,23 @@ void CatchUp::check_origin() {
 
 // ---- Fetching ----
 
+// Records that come all at once, after an absence, do not show how quickly they are made.
+void CatchUp::look() {
+  const Raft& raft = region_.agreement.raft();
+  const bool knows_the_run = raft.leads() || raft.up_to_date();
+  if (!region_.worker.attached() || !knows_the_run) return chase_.stop();
+  const bool before = chase_.in_vain();
+  const Round applied = region_.worker.applied()->version, version = region_.history.version();
+  chase_.look(applied, version);
+  if (before || !chase_.in_vain()) return;
+  region_.out.note(
+      Note::Severity::warning,
+      fmt::format("this region is {} rounds behind, and the run makes new ones about as quickly as "
+                  "it applies them: it takes the next snapshot of another region that spares it "
+                  "enough of them",
+                  version - applied));
+}
+
 // One that is here stays the target, although peers go on to newer ones.
 void CatchUp::choose_target() {
   if (checking_ && region_.spool.holds(checking_->blob)) return;
@@ -159,15 +178,12 @@ void CatchUp::check_target() {
   region_.out.push(CheckSnapshot{*target});
 }
 
-// A peer's snapshot to adopt: the worker is so far behind that the payloads it would need are gone
-// everywhere, or its state is wrong, and this region's own snapshot does not help. First of whoever
-// announced the fewest that were something else.
+// A peer's snapshot to adopt: the payloads that the worker would need are gone everywhere, or it
+// does not come nearer with them, or its state is wrong, and this region's own snapshot does not
+// help. First of whoever announced the fewest that were something else.
 std::optional<Snapshot> CatchUp::find_target() const {
   if (!region_.worker.attached()) return {};
-  const Round applied = region_.worker.applied()->version;
-  const bool behind =
-      applied < region_.history.version() && (!can_replay(applied) || replays_in_vain(applied));
-  if (!behind && !region_.worker.distrusted()) return {};
+  if (!stuck() && !chase_.in_vain() && !region_.worker.distrusted()) return {};
   if (own_snapshot_helps()) return {};
   std::optional<Snapshot> best;
   int wrong_of_best = 0;
@@ -177,10 +193,7 @@ std::optional<Snapshot> CatchUp::find_target() const {
     if (status->revision != region_.history.revision())
       continue;  // it may be of what was taken back
     const Snapshot& offered = *status->snapshot;
-    if (!may_be_taken(name, offered)) continue;
-    const bool useful = region_.worker.distrusted() ? helps(offered)
-                                                    : offered.version > applied && trusted(offered);
-    if (!useful) continue;
+    if (!may_be_taken(name, offered) || !is_of_help(offered)) continue;
     if (region_.spool.target() == offered) return offered;  // already on its way
     const int wrong = wrong_announced_by(name) + (is_remade(offered) ? 1 : 0);
     const bool better = !best || wrong < wrong_of_best ||
@@ -190,6 +203,31 @@ std::optional<Snapshot> CatchUp::find_target() const {
     wrong_of_best = wrong;
   }
   return best;
+}
+
+// What it applies next is gone everywhere.
+bool CatchUp::stuck() const {
+  const Round applied = region_.worker.applied()->version;
+  return applied < region_.history.version() && (!can_replay(applied) || replays_in_vain(applied));
+}
+
+bool CatchUp::is_of_help(const Snapshot& offered) const {
+  if (region_.worker.distrusted()) return helps(offered);
+  const bool newer = offered.version > region_.worker.applied()->version && trusted(offered);
+  return newer && (stuck() || region_.spool.target() == offered || spares_enough(offered));
+}
+
+// It costs the residual, and its bytes travel as those of payloads do.
+bool CatchUp::spares_enough(const Snapshot& offered) const {
+  const Round applied = region_.worker.applied()->version;
+  if (applied + chase_.window() > offered.version || !can_replay(offered.version)) return false;
+  std::uint64_t spared_bytes = 0;
+  for (Round round = applied; round < offered.version; ++round) {
+    for (const inter::BlobId& blob : applied_blobs(region_.history.record(round)))
+      spared_bytes += blob.size_bytes;
+    if (2 * spared_bytes >= offered.blob.size_bytes) return true;
+  }
+  return false;
 }
 
 bool CatchUp::may_be_taken(const std::string& peer, const Snapshot& offered) const {
@@ -319,7 +357,7 @@ Round CatchUp::replay_from() const {
   const std::optional<Snapshot>& snapshot = region_.spool.snapshot();
   Round from = std::min(region_.worker.applied()->version, region_.history.version());
   if (region_.worker.distrusted()) from = own_snapshot_helps() ? snapshot->version : 0;
-  if (snapshot && !can_replay(from)) from = std::max(from, snapshot->version);
+  if (snapshot && (!can_replay(from) || chase_.in_vain())) from = std::max(from, snapshot->version);
   return from;
 }
 

@@ -12,18 +12,22 @@
 #include <vector>
 
 #include "diloco/region/region.h"
+#include "diloco/round/chase.h"
 
 namespace causeway::diloco {
 
 class CatchUp {
  public:
-  explicit CatchUp(Region& region) : region_(region) {}
+  explicit CatchUp(Region& region)
+      : region_(region), chase_(kChaseRounds * region.options.pace.fragments) {}
 
   // ---- Questions ----
   // The payloads of rounds [from, version) are here or at a peer that can be asked.
   bool can_replay(Round from) const;
   // Whoever says to have what is missing did not send it.
   bool replays_in_vain(Round from) const;
+  // It applies what is to be replayed, and the run goes on as quickly.
+  bool replays_too_slowly() const { return chase_.in_vain(); }
   // It is what the run agreed on, as far as that can be known.
   bool trusted(const Snapshot& snapshot) const;
   // A worker that adopts it can go on from there.
@@ -51,6 +55,8 @@ class CatchUp {
   void check_state();
 
   // ---- Fetching ----
+  // How far the worker is behind.
+  void look();
   // Looks anew for a peer's snapshot to adopt. One that is here is checked first.
   void choose_target();
   void check_target();
@@ -66,6 +72,9 @@ class CatchUp {
     bool urgent = false;  // the worker can do nothing without it
   };
   std::optional<Snapshot> find_target() const;
+  bool stuck() const;
+  bool is_of_help(const Snapshot& offered) const;
+  bool spares_enough(const Snapshot& offered) const;
   bool may_be_taken(const std::string& peer, const Snapshot& offered) const;
   int wrong_announced_by(const std::string& peer) const;
   bool is_remade(const Snapshot& offered) const;
@@ -90,7 +99,11 @@ class CatchUp {
   bool is_past(const std::string& peer, Round round) const;
   bool are_enough(std::ptrdiff_t others) const;
 
+  // Of every fragment: whether they come nearer to the run is looked at after so many.
+  static constexpr Round kChaseRounds = 8;
+
   Region& region_;
+  Chase chase_;
   std::optional<Snapshot> checking_;            // the target, which is here
   std::set<std::string> announcers_;            // of the target
   std::set<Snapshot> refused_;                  // they were not what was announced

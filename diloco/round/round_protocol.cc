@@ -207,6 +207,7 @@ void RoundProtocol::lead() {
 }
 
 void RoundProtocol::fetch() {
+  catch_up_.look();
   catch_up_.choose_target();
   catch_up_.fetch(now_);
 }

@@ -86,6 +86,7 @@ void WorkerOrders::train(const DataShare& share) {
 // ---- It is behind ----
 
 void WorkerOrders::catch_up(Time now) {
+  if (catch_up_.replays_too_slowly() && may_restore()) return restore();
   const CommitRecord& record = region_.history.record(region_.worker.applied()->version);
   if (region_.spool.holds_all(record)) return apply(record);
   if (may_restore()) return restore();
@@ -102,7 +103,8 @@ bool WorkerOrders::may_restore() const {
   const std::optional<Snapshot>& snapshot = region_.spool.snapshot();
   const bool restorable = snapshot && snapshot->version > applied && catch_up_.trusted(*snapshot);
   // Before any peer was heard, a payload may still turn out to be available.
-  const bool stays = catch_up_.can_replay(applied) && !catch_up_.replays_in_vain(applied);
+  const bool stays = catch_up_.can_replay(applied) && !catch_up_.replays_in_vain(applied) &&
+                     !catch_up_.replays_too_slowly();
   return region_.peers.any_heard() && restorable && !stays;
 }
 

@@ -43,6 +43,7 @@ struct ClusterOptions {
   Time compute_min = std::chrono::milliseconds{2'000};
   Time compute_max = std::chrono::milliseconds{4'000};
   std::map<std::string, int> slowness{};  // factor on compute time
+  std::map<std::string, Time> apply_min{};  // how long a record takes its worker
   // Of a region's disk: what a worker makes waits for room, and what peers send beyond it does not
   // arrive. 0: there is room for everything.
   std::uint64_t spool_bytes = 0;

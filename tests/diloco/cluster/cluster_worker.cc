@@ -175,7 +175,9 @@ void Cluster::apply(const std::string& region, const OrderApply& order) {
   if (!hands_over(region, payloads)) return;
   const Applied next{.version = order.record.round + 1,
                      .state = next_state(node.worker.holds.state, order.record)};
-  later_in_session(region, random_time(milliseconds{5}, milliseconds{200}),
+  const auto slow = options_.apply_min.find(region);
+  const Time least = slow == options_.apply_min.end() ? Time{0} : slow->second;
+  later_in_session(region, least + random_time(milliseconds{5}, milliseconds{200}),
                    [this, region, next] { after_apply(region, next); });
 }
 

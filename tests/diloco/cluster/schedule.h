@@ -64,6 +64,8 @@ Schedule make_link_schedule(std::uint64_t seed);  // the same with real links, a
 Schedule make_spool_schedule(std::uint64_t seed);
 // One of the others, of a run whose rounds are sharded.
 Schedule make_sharded_schedule(std::uint64_t seed);
+// One of the others, with quick rounds, and a worker that takes about as long to apply one.
+Schedule make_outrun_schedule(std::uint64_t seed);
 
 // As apps/run/config/spool_need.h has it: the room that a configuration must give.
 std::uint64_t least_spool_bytes(const ClusterOptions& options);

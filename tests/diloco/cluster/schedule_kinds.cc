@@ -180,4 +180,16 @@ Schedule make_sharded_schedule(std::uint64_t seed) {
   return schedule;
 }
 
+Schedule make_outrun_schedule(std::uint64_t seed) {
+  static constexpr Schedule (*kKinds[])(std::uint64_t) = {
+      make_schedule, make_changing_schedule, make_damaged_schedule, make_lying_schedule,
+      make_spoilt_schedule};
+  Schedule schedule = kKinds[seed % std::size(kKinds)](seed);
+  schedule.options.rounds = 80;
+  schedule.options.compute_min = milliseconds{200};
+  schedule.options.compute_max = milliseconds{400};
+  schedule.options.apply_min["a"] = milliseconds{200} * (1 + seed / std::size(kKinds) % 5);
+  return schedule;
+}
+
 }  // namespace causeway::diloco::testing

@@ -1,7 +1,7 @@
-// schedule_runner [links | spool | changing | damaged | lying | spoilt | lost | sharded] FIRST
-// [COUNT | trace]: runs random schedules of the round protocol, or of one kind of them
-// (schedule.h), from seed FIRST on and stops at the first that fails, shrunk. With one seed it says
-// what happened.
+// schedule_runner [links | spool | changing | damaged | lying | spoilt | lost | sharded |
+// outrun] FIRST [COUNT | trace]: runs random schedules of the round protocol, or of one kind of
+// them (schedule.h), from seed FIRST on and stops at the first that fails, shrunk. With one seed it
+// says what happened.
 #include <cstdint>
 #include <iostream>
 #include <map>
@@ -39,7 +39,8 @@ int main(int argc, char** argv) {
       {"links", make_link_schedule},      {"changing", make_changing_schedule},
       {"damaged", make_damaged_schedule}, {"lying", make_lying_schedule},
       {"spoilt", make_spoilt_schedule},   {"lost", make_lost_schedule},
-      {"spool", make_spool_schedule},     {"sharded", make_sharded_schedule}};
+      {"spool", make_spool_schedule},     {"sharded", make_sharded_schedule},
+      {"outrun", make_outrun_schedule}};
   auto make = make_schedule;
   const auto kind = words.empty() ? kKinds.end() : kKinds.find(words.front());
   if (kind != kKinds.end()) {
@@ -48,7 +49,7 @@ int main(int argc, char** argv) {
   }
   if (words.empty()) {
     std::cerr << "usage: schedule_runner [links | spool | changing | damaged | lying | spoilt | "
-                 "lost | sharded] FIRST [COUNT | trace]\n";
+                 "lost | sharded | outrun] FIRST [COUNT | trace]\n";
     return 2;
   }
   spdlog::set_level(spdlog::level::off);

@@ -66,6 +66,18 @@ TEST_P(ShardedSchedules, SumsOfShardsAreOneHistoryWhateverFails) {
 INSTANTIATE_TEST_SUITE_P(Blocks, ShardedSchedules, ::testing::Range(0, 1));
 INSTANTIATE_TEST_SUITE_P(MoreBlocks, ShardedSchedules, ::testing::Range(1, 5));
 
+class OutrunSchedules : public ::testing::TestWithParam<int> {};
+TEST_P(OutrunSchedules, AWorkerThatDoesNotKeepUpTakesSnapshotsAndEndsWithTheOthers) {
+  constexpr std::uint64_t kSlowOnes = 100;
+  const auto first = static_cast<std::uint64_t>(GetParam()) * kSlowOnes;
+  for (std::uint64_t seed = first; seed < first + kSlowOnes; ++seed) {
+    const Schedule schedule = make_outrun_schedule(seed);
+    if (!run(schedule).failure.empty()) return ADD_FAILURE() << report(schedule), void();
+  }
+}
+INSTANTIATE_TEST_SUITE_P(Blocks, OutrunSchedules, ::testing::Range(0, 1));
+INSTANTIATE_TEST_SUITE_P(MoreBlocks, OutrunSchedules, ::testing::Range(1, 6));
+
 class LyingSchedules : public ::testing::TestWithParam<int> {};
 TEST_P(LyingSchedules, TheOthersGoOnWhateverOneMemberSays) {
   constexpr std::uint64_t kLies = 120;

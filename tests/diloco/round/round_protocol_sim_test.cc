@@ -97,6 +97,36 @@ TEST(RoundProtocol, AJoinerWithAnEmptyDiskIsBroughtUpBySnapshotAndReplay) {
   for (const std::string& region : options.regions) EXPECT_TRUE(listed_lately(cluster, region));
 }
 
+// Its coordinator has every payload: only the worker was away.
+TEST(RoundProtocol, ARegionThatAppliesRecordsAsSlowlyAsTheyAreMadeTakesASnapshot) {
+  ClusterOptions options{.rounds = 100, .apply_min = {{"c", seconds{3}}}, .push_loss = 0};
+  Cluster cluster(options);
+  cluster.run_until(seconds{20});
+  cluster.kill_worker("c");
+  cluster.run_until(seconds{150});
+  const Round behind = cluster.history().size() - cluster.version("c");
+  EXPECT_EQ(behind, 0) << "records on disk";
+  const Round applied = cluster.worker_state("c").version;
+  ASSERT_GE(cluster.history().size(), applied + 25);
+  cluster.start("c");
+  cluster.run_until(seconds{250});
+  EXPECT_GE(cluster.restores(), 1);
+  EXPECT_LT(cluster.history().size(), cluster.worker_state("c").version + 8) << cluster.describe();
+  run_to_the_end(cluster, options);
+}
+
+TEST(RoundProtocol, ARegionThatCatchesUpByItselfTakesNoSnapshot) {
+  ClusterOptions options{.rounds = 100, .apply_min = {{"c", milliseconds{500}}}, .push_loss = 0};
+  Cluster cluster(options);
+  cluster.run_until(seconds{20});
+  cluster.kill_worker("c");
+  cluster.run_until(seconds{150});
+  cluster.start("c");
+  cluster.run_until(seconds{250});
+  EXPECT_EQ(cluster.restores(), 0);
+  EXPECT_LT(cluster.history().size(), cluster.worker_state("c").version + 3) << cluster.describe();
+}
+
 TEST(RoundProtocol, AnotherRegionLeadsWhenTheLeaderDies) {
   ClusterOptions options{.rounds = 30};
   Cluster cluster(options);
