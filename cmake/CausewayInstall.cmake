@@ -8,11 +8,13 @@ include(CMakePackageConfigHelpers)
 add_library(
   causeway_package STATIC
   $<TARGET_OBJECTS:causeway_compression> $<TARGET_OBJECTS:causeway_inter>
-  $<TARGET_OBJECTS:causeway_diloco_protocol> $<TARGET_OBJECTS:causeway_diloco_rounds> $<TARGET_OBJECTS:causeway_diloco>
-  $<TARGET_OBJECTS:causeway_worker> $<TARGET_OBJECTS:causeway_c_api>)
+  $<TARGET_OBJECTS:causeway_diloco_protocol> $<TARGET_OBJECTS:causeway_diloco_rounds>
+  $<TARGET_OBJECTS:causeway_diloco_rounds_cold> $<TARGET_OBJECTS:causeway_diloco> $<TARGET_OBJECTS:causeway_worker>
+  $<TARGET_OBJECTS:causeway_worker_cold> $<TARGET_OBJECTS:causeway_c_api>)
 set_target_properties(causeway_package PROPERTIES OUTPUT_NAME causeway LINKER_LANGUAGE CXX)
 
-add_library(causeway_wan_sim_package STATIC $<TARGET_OBJECTS:causeway_wan_sim>)
+add_library(causeway_wan_sim_package STATIC $<TARGET_OBJECTS:causeway_wan_sim>
+                                           $<TARGET_OBJECTS:causeway_wan_sim_cold>)
 set_target_properties(causeway_wan_sim_package PROPERTIES OUTPUT_NAME causeway-wan-sim LINKER_LANGUAGE CXX)
 
 # Packages bring libraries that differ from distribution to distribution along (CausewayPackage.cmake), beside the program. DT_RPATH holds

@@ -67,13 +67,6 @@ target_link_libraries(causeway_asio INTERFACE Threads::Threads)
 # operator delete, and takes the two for a mismatch.
 target_compile_options(causeway_asio INTERFACE $<$<CXX_COMPILER_ID:GNU>:-Wno-mismatched-new-delete>)
 
-# A library of ours: one per folder, with the alias causeway::NAME.
-function(causeway_library name)
-  add_library(causeway_${name} STATIC ${ARGN})
-  add_library(causeway::${name} ALIAS causeway_${name})
-  target_link_libraries(causeway_${name} PUBLIC causeway_options)
-endfunction()
-
 # What does not compute is optimised less, which compiles in two thirds of the time. A build that asks for less than -O3 gets that.
 function(causeway_cold target)
   if(CMAKE_CXX_FLAGS_RELEASE MATCHES "-O3")
@@ -86,5 +79,21 @@ endfunction()
 function(causeway_hot)
   if(CMAKE_CXX_FLAGS_RELEASE MATCHES "-O3")
     set_source_files_properties(${ARGN} PROPERTIES COMPILE_OPTIONS -O3)
+  endif()
+endfunction()
+
+# A library of ours: one per folder, with the alias causeway::NAME. What follows COLD does not compute.
+function(causeway_library name)
+  cmake_parse_arguments(PARSE_ARGV 1 it "" "" COLD)
+  set(library causeway_${name})
+  add_library(${library} STATIC ${it_UNPARSED_ARGUMENTS})
+  add_library(causeway::${name} ALIAS ${library})
+  target_link_libraries(${library} PUBLIC causeway_options)
+  if(it_COLD)
+    add_library(${library}_cold OBJECT ${it_COLD})
+    target_link_libraries(${library}_cold PRIVATE $<TARGET_PROPERTY:${library},LINK_LIBRARIES>)
+    target_compile_definitions(${library}_cold PRIVATE $<TARGET_PROPERTY:${library},COMPILE_DEFINITIONS>)
+    causeway_cold(${library}_cold)
+    target_sources(${library} PRIVATE $<TARGET_OBJECTS:${library}_cold>)
   endif()
 endfunction()
