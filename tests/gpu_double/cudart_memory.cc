@@ -54,6 +54,7 @@ Allocation map_pages(std::size_t bytes) {
   Allocation made{static_cast<std::byte*>(mapped) + page, all, nullptr, bytes};
   made.begin = made.pages + (all - rounded);
   protect(made, PROT_READ | PROT_WRITE);
+  madvise(made.pages, all, MADV_HUGEPAGE);  // what may touch it changes at every piece of work
   std::memset(made.pages, kSlack, all);
   std::memset(made.begin, kPoison, bytes);
   return made;

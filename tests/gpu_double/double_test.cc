@@ -4,8 +4,10 @@
 
 #include <array>
 #include <cmath>
+#include <cstring>
 #include <latch>
 #include <system_error>
+#include <thread>
 #include <vector>
 
 #include <gtest/gtest.h>
@@ -127,6 +129,44 @@ TEST(DoublesDeathTest, AStalePointerInAReplayedGraphCrashes) {
         backend.point()->wait();
       },
       "");
+}
+
+TEST(Doubles, ARecordingThatAnotherThreadEndsIsDonePlainlyAndMadeTheNextTime) {
+  CudaBackend backend(0, {.graphs = true, .fused_attention = false});
+  std::byte* const from = backend.allocate(256);
+  std::byte* const to = backend.allocate(256);
+  const Pack<float> kOnes{{1, 1, 1, 1}};
+  backend.upload(&kOnes, from, sizeof kOnes);
+  bool another_frees = false;
+  int times = 0;
+  const auto work = [&] {
+    ++times;
+    backend.run(intra::cuda::OuterJob{intra::cuda::CopyPacks{
+        1, reinterpret_cast<Pack<float>*>(from), reinterpret_cast<Pack<float>*>(to)}});
+    if (!another_frees) return;
+    std::thread([] {
+      void* memory = nullptr;
+      EXPECT_EQ(cudaMalloc(&memory, 16), cudaSuccess);
+      cudaFree(memory);
+    }).join();
+  };
+  const auto repeat = [&] {
+    Pack<float> copied{};
+    backend.clear(to, 256);
+    backend.repeat(1, work);
+    backend.download(to, &copied, sizeof copied);
+    EXPECT_EQ(std::memcmp(&copied, &kOnes, sizeof copied), 0);
+  };
+  repeat();
+  EXPECT_EQ(times, 1);
+  another_frees = true;
+  repeat();
+  EXPECT_EQ(times, 3) << "recorded in vain, and done";
+  another_frees = false;
+  repeat();
+  EXPECT_EQ(times, 4);
+  repeat();
+  EXPECT_EQ(times, 4) << "it was recorded";
 }
 
 TEST(DoublesDeathTest, WhatIsFreedTwiceIsRefused) {

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <cassert>
+#include <exception>
 #include <string>
 #include <system_error>
 
@@ -174,15 +175,32 @@ void CudaBackend::repeat(std::uint64_t name, const std::function<void()>& work) 
   const auto [found, is_new] = recordings_.try_emplace(name);
   if (is_new || !options_.graphs) return work();
   if (!found->second) found->second = record(work);
+  if (!found->second) return work();
   check(cudaGraphLaunch(found->second.get(), stream().get()), "replaying a recorded step");
 }
 
+// Null if another thread waited for the whole device meanwhile, as cudaFree() may: that ends every
+// recording. The next time it is recorded anew.
 CudaBackend::Recording CudaBackend::record(const std::function<void()>& work) {
   check(cudaStreamBeginCapture(stream().get(), cudaStreamCaptureModeThreadLocal),
         "recording a step");
-  work();
+  std::exception_ptr failure;
+  try {
+    work();
+  } catch (...) {
+    failure = std::current_exception();
+  }
   cudaGraph_t graph = nullptr;
-  check(cudaStreamEndCapture(stream().get(), &graph), "recording a step");
+  const cudaError_t ended = cudaStreamEndCapture(stream().get(), &graph);
+  if (ended == cudaErrorStreamCaptureInvalidated) {
+    cudaGetLastError();  // or the next check would find it
+    return nullptr;
+  }
+  if (failure) {
+    cudaGraphDestroy(graph);
+    std::rethrow_exception(failure);
+  }
+  check(ended, "recording a step");
   cudaGraphExec_t made = nullptr;
   const cudaError_t error = cudaGraphInstantiate(&made, graph, 0);
   cudaGraphDestroy(graph);
