@@ -94,8 +94,8 @@ class Noise(RunByHand):
         config.write_text(re.sub("checkpoint_rounds = .*", "checkpoint_rounds = 1", config.read_text()) + '[ledger]\nkeep = "all"\n')
         liar = REGIONS[0]  # its initial values are the run's, so it must not found it
         coordinators = [self.coordinator(config, region, "--found" if region == REGIONS[1] else "--join") for region in REGIONS]
-        workers = [self.worker(config, region) for region in REGIONS[1:]]
-        workers.append(self.start_program(NOISE_WORKER, config, liar, self.region_directory(liar)))
+        workers = [self.start_program(NOISE_WORKER, config, liar, self.region_directory(liar))]
+        workers += [self.worker(config, region) for region in REGIONS[1:]]
         self.finish_all(workers)
         self.finish_all(coordinators)
         credit = json.loads(self.run_causeway("replay", self.out, "--credit", "--json"))

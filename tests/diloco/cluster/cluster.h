@@ -42,7 +42,7 @@ struct ClusterOptions {
   Round checkpoint_rounds = 3;
   Time compute_min = std::chrono::milliseconds{2'000};
   Time compute_max = std::chrono::milliseconds{4'000};
-  std::map<std::string, int> slowness{};  // factor on compute time
+  std::map<std::string, int> slowness{};    // factor on compute time
   std::map<std::string, Time> apply_min{};  // how long a record takes its worker
   // Of a region's disk: what a worker makes waits for room, and what peers send beyond it does not
   // arrive. 0: there is room for everything.
