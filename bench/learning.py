@@ -79,7 +79,7 @@ MUON_QUICKSTART = ["train.batch=8", "train.steps=1200", "inner.warmup_steps=75"]
 
 
 def quickstart(inner, k, codec, step, more=()):
-    shape = dict(config="configs/quickstart.toml", more=["inner.lr=2.2e-3" if inner == "adamw" else "inner.lr=8e-3", *more])
+    shape = dict(config="configs/quickstart.toml", more=["model.precision=fp32", "inner.lr=2.2e-3" if inner == "adamw" else "inner.lr=8e-3", *more])
     return run(inner, 3, k, codec, step, **shape) if step else lockstep(inner, 3, **shape)
 
 
