@@ -44,6 +44,11 @@ std::vector<inter::BlobId> CatchUp::missing_in_vain() const {
   return missing;
 }
 
+bool CatchUp::leaps() const {
+  return !needs_snapshot() && chase_.in_vain() && region_.spool.snapshot() &&
+         spares_rounds(*region_.spool.snapshot());
+}
+
 bool CatchUp::trusted(const Snapshot& snapshot) const {
   const std::optional<Origin>& origin = region_.agreement.origin();
   if (snapshot.version > region_.history.version()) return false;
@@ -138,21 +143,18 @@ void CatchUp::check_origin() {
 
 // ---- Fetching ----
 
-// Records that come all at once, after an absence, do not show how quickly they are made.
 void CatchUp::look() {
-  const Raft& raft = region_.agreement.raft();
-  const bool knows_the_run = raft.leads() || raft.up_to_date();
-  if (!region_.worker.attached() || !knows_the_run) return chase_.stop();
+  if (!region_.worker.attached()) return chase_.stop();
   const bool before = chase_.in_vain();
   const Round applied = region_.worker.applied()->version, version = region_.history.version();
   chase_.look(applied, version);
-  if (before || !chase_.in_vain()) return;
+  if (before || !chase_.in_vain() || needs_snapshot()) return;
   region_.out.note(
       Note::Severity::warning,
-      fmt::format("this region is {} rounds behind, and the run makes new ones about as quickly as "
-                  "it applies them: it takes the next snapshot of another region that spares it "
-                  "enough of them",
-                  version - applied));
+      fmt::format("this region is {} rounds behind, and the run makes new ones more than half as "
+                  "quickly as they are applied here: a snapshot that spares it {} or more is taken "
+                  "as soon as there is one",
+                  version - applied, chase_.window()));
 }
 
 // One that is here stays the target, although peers go on to newer ones.
@@ -163,6 +165,8 @@ void CatchUp::choose_target() {
   region_.spool.aim_at(find_target());
   const std::optional<Snapshot>& target = region_.spool.target();
   if (target != before) announcers_.clear();
+  if (before && target != before && !needed_) chase_.back_off();
+  needed_ = needs_snapshot();
   if (!target) return;
   for (const std::string& name : region_.peers.linked()) {
     const Status* status = region_.peers.status(name);
@@ -183,8 +187,9 @@ void CatchUp::check_target() {
 // help. First of whoever announced the fewest that were something else.
 std::optional<Snapshot> CatchUp::find_target() const {
   if (!region_.worker.attached()) return {};
-  if (!stuck() && !chase_.in_vain() && !region_.worker.distrusted()) return {};
-  if (own_snapshot_helps()) return {};
+  const bool needs = needs_snapshot();
+  if (!needs && !chase_.in_vain()) return {};
+  if (needs ? own_snapshot_helps() : leaps()) return {};
   std::optional<Snapshot> best;
   int wrong_of_best = 0;
   for (const std::string& name : region_.peers.linked()) {
@@ -205,29 +210,37 @@ std::optional<Snapshot> CatchUp::find_target() const {
   return best;
 }
 
-// What it applies next is gone everywhere.
-bool CatchUp::stuck() const {
+// It can do nothing without one.
+bool CatchUp::needs_snapshot() const {
+  if (!region_.worker.attached()) return false;
   const Round applied = region_.worker.applied()->version;
-  return applied < region_.history.version() && (!can_replay(applied) || replays_in_vain(applied));
+  return region_.worker.distrusted() || (applied < region_.history.version() &&
+                                         (!can_replay(applied) || replays_in_vain(applied)));
 }
 
 bool CatchUp::is_of_help(const Snapshot& offered) const {
   if (region_.worker.distrusted()) return helps(offered);
-  const bool newer = offered.version > region_.worker.applied()->version && trusted(offered);
-  return newer && (stuck() || region_.spool.target() == offered || spares_enough(offered));
+  if (needs_snapshot())
+    return offered.version > region_.worker.applied()->version && trusted(offered);
+  return spares_rounds(offered) &&
+         (region_.spool.target() == offered || is_worth_its_bytes(offered));
 }
 
-// It costs the residual, and its bytes travel as those of payloads do.
-bool CatchUp::spares_enough(const Snapshot& offered) const {
-  const Round applied = region_.worker.applied()->version;
-  if (applied + chase_.window() > offered.version || !can_replay(offered.version)) return false;
-  std::uint64_t spared_bytes = 0;
-  for (Round round = applied; round < offered.version; ++round) {
+// Enough of them: a snapshot costs the residual. A record says what it is to hold.
+bool CatchUp::spares_rounds(const Snapshot& snapshot) const {
+  return snapshot.version >= region_.worker.applied()->version + chase_.window() &&
+         snapshot.version < region_.history.version() && trusted(snapshot) &&
+         can_replay(snapshot.version);
+}
+
+// It travels beside the payloads, which the worker goes on to apply.
+bool CatchUp::is_worth_its_bytes(const Snapshot& offered) const {
+  std::uint64_t missing_bytes = 0;
+  for (Round round = region_.worker.applied()->version; round < offered.version; ++round) {
     for (const inter::BlobId& blob : applied_blobs(region_.history.record(round)))
-      spared_bytes += blob.size_bytes;
-    if (2 * spared_bytes >= offered.blob.size_bytes) return true;
+      missing_bytes += region_.spool.holds(blob) ? 0 : blob.size_bytes;
   }
-  return false;
+  return missing_bytes == 0 || missing_bytes >= 2 * offered.blob.size_bytes;
 }
 
 bool CatchUp::may_be_taken(const std::string& peer, const Snapshot& offered) const {
@@ -284,7 +297,8 @@ void CatchUp::expect(const inter::BlobId& payload, const std::string& peer, Time
 std::vector<CatchUp::Need> CatchUp::needed() const {
   std::vector<Need> needs;
   if (region_.options.witness) return needs;
-  add_target(needs);
+  const bool needs_target = region_.spool.target() && needs_snapshot();
+  if (needs_target) add_target(needs, true);
   const Round from = replay_from(), later = needed_later_from();
   add_listed(needs, from, later, true);
   const bool waits_for_others =
@@ -302,10 +316,11 @@ std::vector<CatchUp::Need> CatchUp::needed() const {
           {.blob = sums[i], .source = region_.shards.maker_of_sum(i), .urgent = waits_for_others});
   }
   add_listed(needs, later, std::min(region_.history.version(), from + kRoundsFetched), false);
+  if (!needs_target) add_target(needs, false);
   return needs;
 }
 
-void CatchUp::add_target(std::vector<Need>& needs) const {
+void CatchUp::add_target(std::vector<Need>& needs, bool urgent) const {
   const std::optional<Snapshot>& target = region_.spool.target();
   if (!target || region_.spool.holds(target->blob)) return;
   const auto offers = [&](const std::string& name) {
@@ -315,7 +330,7 @@ void CatchUp::add_target(std::vector<Need>& needs) const {
   const std::set<std::string>& linked = region_.peers.linked();
   const auto source = std::ranges::find_if(linked, offers);
   if (source != linked.end())
-    needs.push_back({.blob = target->blob, .source = *source, .urgent = true});
+    needs.push_back({.blob = target->blob, .source = *source, .urgent = urgent});
 }
 
 // The worker applies them in order: behind what nobody has, none is of use that nobody is known to
@@ -352,12 +367,12 @@ std::vector<std::string> CatchUp::sources_of(Round round) const {
 
 // The first round whose payloads the worker is to apply.
 Round CatchUp::replay_from() const {
-  if (region_.spool.target()) return region_.spool.target()->version;
+  if (region_.spool.target() && needs_snapshot()) return region_.spool.target()->version;
   if (!region_.worker.attached()) return region_.history.kept_from();
   const std::optional<Snapshot>& snapshot = region_.spool.snapshot();
   Round from = std::min(region_.worker.applied()->version, region_.history.version());
   if (region_.worker.distrusted()) from = own_snapshot_helps() ? snapshot->version : 0;
-  if (snapshot && (!can_replay(from) || chase_.in_vain())) from = std::max(from, snapshot->version);
+  if (snapshot && !can_replay(from)) from = std::max(from, snapshot->version);
   return from;
 }
 
@@ -457,10 +472,10 @@ void CatchUp::give_up_listed(Round round) {
   }
 }
 
-// To somebody who may come to need this region's payloads of it. With a snapshot to adopt it lies
-// before a gap that nobody can fill: whoever stands there needs a snapshot, too.
+// To somebody who may come to need this region's payloads of it. Where this region needs a snapshot
+// it lies before a gap that nobody can fill: whoever stands there needs one, too.
 bool CatchUp::is_of_use(Round round) const {
-  if (region_.spool.target()) return false;
+  if (region_.spool.target() && needs_snapshot()) return false;
   const auto past_it = std::ranges::count_if(region_.peers.up(), [&](const std::string& name) {
     const Status* status = region_.peers.status(name);
     const bool has_snapshot =

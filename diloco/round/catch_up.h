@@ -26,8 +26,8 @@ class CatchUp {
   bool can_replay(Round from) const;
   // Whoever says to have what is missing did not send it.
   bool replays_in_vain(Round from) const;
-  // It applies what is to be replayed, and the run goes on as quickly.
-  bool replays_too_slowly() const { return chase_.in_vain(); }
+  // It does not come nearer by replaying, and this region's own snapshot leads it on.
+  bool leaps() const;
   // It is what the run agreed on, as far as that can be known.
   bool trusted(const Snapshot& snapshot) const;
   // A worker that adopts it can go on from there.
@@ -72,9 +72,10 @@ class CatchUp {
     bool urgent = false;  // the worker can do nothing without it
   };
   std::optional<Snapshot> find_target() const;
-  bool stuck() const;
+  bool needs_snapshot() const;
   bool is_of_help(const Snapshot& offered) const;
-  bool spares_enough(const Snapshot& offered) const;
+  bool spares_rounds(const Snapshot& snapshot) const;
+  bool is_worth_its_bytes(const Snapshot& offered) const;
   bool may_be_taken(const std::string& peer, const Snapshot& offered) const;
   int wrong_announced_by(const std::string& peer) const;
   bool is_remade(const Snapshot& offered) const;
@@ -83,7 +84,7 @@ class CatchUp {
   Round replay_from() const;
   Round needed_later_from() const;
   std::vector<Need> needed() const;
-  void add_target(std::vector<Need>& needs) const;
+  void add_target(std::vector<Need>& needs, bool urgent) const;
   std::vector<std::string> sources_of(Round round) const;
   void add_listed(std::vector<Need>& needs, Round from, Round to, bool urgent) const;
   std::map<inter::BlobId, Fetcher::Want> fitting(const std::vector<Need>& needs) const;
@@ -99,12 +100,12 @@ class CatchUp {
   bool is_past(const std::string& peer, Round round) const;
   bool are_enough(std::ptrdiff_t others) const;
 
-  // Of every fragment: whether they come nearer to the run is looked at after so many.
-  static constexpr Round kChaseRounds = 8;
+  static constexpr Round kChaseRounds = 8;  // Chase's window, of every fragment
 
   Region& region_;
   Chase chase_;
   std::optional<Snapshot> checking_;            // the target, which is here
+  bool needed_ = false;                         // the target is, or would only spare rounds
   std::set<std::string> announcers_;            // of the target
   std::set<Snapshot> refused_;                  // they were not what was announced
   std::map<std::string, int> wrong_announced_;  // how many of them, by region

@@ -1,20 +1,33 @@
 #include "diloco/round/chase.h"
 
+#include <algorithm>
+
 namespace causeway::diloco {
 
 void Chase::look(Round applied, Round version) {
   if (applied + window_ > version) return stop();
-  if (!since_ || applied < since_->applied || version < since_->version)
-    since_ = Since{.applied = applied, .version = version};
-  const Round done = applied - since_->applied, made = version - since_->version;
-  if (done < window_) return;
-  in_vain_ = 2 * made >= done;
-  since_ = Since{.applied = applied, .version = version};
+  // A worker applies one at a time: it took a snapshot, or went on from an older state.
+  const bool leapt = at_ && (applied < at_->applied || applied > at_->applied + 1);
+  if (leapt) stop();
+  if (!at_ || version < at_->version) at_ = At{.applied = applied, .version = version};
+  if (applied == at_->applied) return;
+  // A pause of the worker, or records that come all at once after an absence, do not decide alone.
+  made_ += std::min(version - at_->version, window_ / 2 - 1);
+  at_ = At{.applied = applied, .version = version};
+  if (++applied_ < window_) return;
+  in_vain_ = 2 * made_ >= applied_;
+  applied_ = made_ = 0;
 }
 
 void Chase::stop() {
-  since_.reset();
+  at_.reset();
+  applied_ = made_ = 0;
   in_vain_ = false;
+}
+
+void Chase::back_off() {
+  stop();
+  window_ *= 2;
 }
 
 }  // namespace causeway::diloco

@@ -11,23 +11,26 @@ namespace causeway::diloco {
 
 class Chase {
  public:
-  // It looks each time that the worker has applied so many rounds.
+  // Who is fewer rounds behind is near. It is judged each time that so many were applied.
   explicit Chase(Round window) : window_(window) {}
 
-  // The worker holds `applied`, and the run has come to `version`.
+  // The worker holds `applied`, and the run has come to `version`. To be told of each change.
   void look(Round applied, Round version);
-  // As when last looked: it would apply at least twice as many as it is behind.
+  void stop();  // there is no worker
+  // As last judged: the run made at least half as many rounds as the worker applied meanwhile.
   bool in_vain() const { return in_vain_; }
-  void stop();  // nobody knows how far the run has come
+  // A snapshot was to spare it rounds, and did not come: it is judged half as often from then on.
+  void back_off();
 
   Round window() const { return window_; }
 
  private:
-  struct Since {
+  struct At {
     Round applied = 0, version = 0;
   };
   Round window_;
-  std::optional<Since> since_;
+  std::optional<At> at_;  // when it applied last
+  Round applied_ = 0, made_ = 0;
   bool in_vain_ = false;
 };
 

@@ -86,7 +86,7 @@ void WorkerOrders::train(const DataShare& share) {
 // ---- It is behind ----
 
 void WorkerOrders::catch_up(Time now) {
-  if (catch_up_.replays_too_slowly() && may_restore()) return restore();
+  if (catch_up_.leaps()) return restore();
   const CommitRecord& record = region_.history.record(region_.worker.applied()->version);
   if (region_.spool.holds_all(record)) return apply(record);
   if (may_restore()) return restore();
@@ -95,7 +95,7 @@ void WorkerOrders::catch_up(Time now) {
 
 bool WorkerOrders::can_catch_up() const {
   return region_.spool.holds_all(region_.history.record(region_.worker.applied()->version)) ||
-         may_restore();
+         may_restore() || catch_up_.leaps();
 }
 
 bool WorkerOrders::may_restore() const {
@@ -103,8 +103,7 @@ bool WorkerOrders::may_restore() const {
   const std::optional<Snapshot>& snapshot = region_.spool.snapshot();
   const bool restorable = snapshot && snapshot->version > applied && catch_up_.trusted(*snapshot);
   // Before any peer was heard, a payload may still turn out to be available.
-  const bool stays = catch_up_.can_replay(applied) && !catch_up_.replays_in_vain(applied) &&
-                     !catch_up_.replays_too_slowly();
+  const bool stays = catch_up_.can_replay(applied) && !catch_up_.replays_in_vain(applied);
   return region_.peers.any_heard() && restorable && !stays;
 }
 

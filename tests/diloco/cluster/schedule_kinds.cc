@@ -189,6 +189,16 @@ Schedule make_outrun_schedule(std::uint64_t seed) {
   schedule.options.compute_min = milliseconds{200};
   schedule.options.compute_max = milliseconds{400};
   schedule.options.apply_min["a"] = milliseconds{200} * (1 + seed / std::size(kKinds) % 5);
+  if (seed % 2 == 0) return schedule;
+  // What comes takes longer, too: several rounds for a snapshot.
+  for (const std::string& from : schedule.options.regions) {
+    if (from == "a" || from == schedule.options.liar) continue;
+    schedule.faults.insert(schedule.faults.begin(), {.at = milliseconds{500},
+                                                     .kind = Fault::Kind::slow_link,
+                                                     .region = from,
+                                                     .other = {},
+                                                     .duration = milliseconds{300}});
+  }
   return schedule;
 }
 

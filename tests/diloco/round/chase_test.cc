@@ -52,13 +52,45 @@ TEST(ChaseTest, EndsOnceTheWorkerIsNear) {
   EXPECT_FALSE(chase.in_vain());
 }
 
-TEST(ChaseTest, TakesNoStepBackForAnApply) {
+TEST(ChaseTest, BeginsAnewWithAnotherState) {
   Chase chase(8);
-  chase.look(30, 50);
-  chase.look(10, 50);  // the worker went on from an older state
-  chase.look(17, 90);
+  Round applied = 10, version = 100;
+  chase.look(applied, version);
+  go_on(chase, applied, version, 8, 8);
+  ASSERT_TRUE(chase.in_vain());
+  chase.look(applied += 20, version);  // a snapshot
   EXPECT_FALSE(chase.in_vain());
-  chase.look(18, 90);
+  go_on(chase, applied, version, 5, 5);
+  chase.look(applied -= 10, version);  // an older state
+  go_on(chase, applied, version, 7, 7);
+  EXPECT_FALSE(chase.in_vain());
+  go_on(chase, applied, version, 1, 1);
+  EXPECT_TRUE(chase.in_vain());
+}
+
+TEST(ChaseTest, IsNotDecidedByOnePause) {
+  Chase chase(8);
+  Round applied = 10, version = 50;
+  chase.look(applied, version);
+  go_on(chase, applied, version, 4, 0);
+  chase.look(applied, version += 100);  // it hung, or many records came at once
+  go_on(chase, applied, version, 12, 0);
+  EXPECT_FALSE(chase.in_vain());
+}
+
+TEST(ChaseTest, TakesTwiceAsLongToJudgeAfterItBackedOff) {
+  Chase chase(8);
+  Round applied = 10, version = 100;
+  chase.look(applied, version);
+  go_on(chase, applied, version, 8, 8);
+  ASSERT_TRUE(chase.in_vain());
+  chase.back_off();
+  EXPECT_FALSE(chase.in_vain());
+  EXPECT_EQ(chase.window(), 16);
+  chase.look(applied, version);
+  go_on(chase, applied, version, 15, 15);
+  EXPECT_FALSE(chase.in_vain());
+  go_on(chase, applied, version, 1, 1);
   EXPECT_TRUE(chase.in_vain());
 }
 
