@@ -89,6 +89,8 @@ cudaError_t put(CUstream_st* stream, Work work) {
   if (stream == nullptr || !streams().all.contains(stream))
     refuse("work for a stream that is not there");
   if (stream->device != chosen) return cudaErrorInvalidResourceHandle;
+  if (stream->recorded != nullptr && stream->recorded->spoilt)
+    return cudaErrorStreamCaptureInvalidated;
   if (stream->recorded == nullptr) {
     stream->left.push_back(std::move(work));
   } else {
@@ -318,6 +320,13 @@ cudaError_t cudaStreamBeginCapture(cudaStream_t stream, cudaStreamCaptureMode) {
   if (recording != nullptr) return cudaErrorIllegalState;
   stream->recorded = new CUgraph_st;
   recording = stream;
+  return cudaSuccess;
+}
+cudaError_t cudaStreamIsCapturing(cudaStream_t stream, cudaStreamCaptureStatus* status) {
+  Lock lock(streams().mutex);
+  *status = stream->recorded == nullptr ? cudaStreamCaptureStatusNone
+            : stream->recorded->spoilt  ? cudaStreamCaptureStatusInvalidated
+                                        : cudaStreamCaptureStatusActive;
   return cudaSuccess;
 }
 cudaError_t cudaStreamEndCapture(cudaStream_t stream, cudaGraph_t* graph) {

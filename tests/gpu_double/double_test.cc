@@ -139,16 +139,20 @@ TEST(Doubles, ARecordingThatAnotherThreadEndsIsDonePlainlyAndMadeTheNextTime) {
   backend.upload(&kOnes, from, sizeof kOnes);
   bool another_frees = false;
   int times = 0;
-  const auto work = [&] {
-    ++times;
+  const auto copy = [&] {
     backend.run(intra::cuda::OuterJob{intra::cuda::CopyPacks{
         1, reinterpret_cast<Pack<float>*>(from), reinterpret_cast<Pack<float>*>(to)}});
+  };
+  const auto work = [&] {
+    ++times;
+    copy();
     if (!another_frees) return;
     std::thread([] {
       void* memory = nullptr;
       EXPECT_EQ(cudaMalloc(&memory, 16), cudaSuccess);
       cudaFree(memory);
     }).join();
+    copy();  // which is refused while it is recorded
   };
   const auto repeat = [&] {
     Pack<float> copied{};

@@ -7,6 +7,8 @@
 #include <string>
 #include <system_error>
 
+#include <spdlog/spdlog.h>
+
 #include "intra/base/error.h"
 #include "intra/cuda/device/collective_nccl.h"
 #include "intra/cuda/device/kept_algorithms.h"
@@ -15,6 +17,20 @@
 namespace causeway::intra::cuda {
 
 namespace {
+
+constexpr int kRecordedInVainMax = 3;
+
+// What every call says once somebody ended the recording.
+bool is_of_recording(const std::exception_ptr& failure) {
+  try {
+    std::rethrow_exception(failure);
+  } catch (const std::system_error& error) {
+    return error.code() ==
+           std::error_code(cudaErrorStreamCaptureInvalidated, compression::cuda::cuda_category());
+  } catch (...) {
+    return false;
+  }
+}
 
 class Reached final : public Point {
  public:
@@ -172,11 +188,19 @@ void CudaBackend::attend(const AttentionArrays<Bfloat16>& arrays) {
 // The first time is done plainly: cuBLASLt and cuDNN choose their kernels then. The second is
 // recorded.
 void CudaBackend::repeat(std::uint64_t name, const std::function<void()>& work) {
-  const auto [found, is_new] = recordings_.try_emplace(name);
-  if (is_new || !options_.graphs) return work();
-  if (!found->second) found->second = record(work);
-  if (!found->second) return work();
-  check(cudaGraphLaunch(found->second.get(), stream().get()), "replaying a recorded step");
+  const auto [found, is_new] = repeated_.try_emplace(name);
+  Repeated& repeated = found->second;
+  if (is_new || !options_.graphs || repeated.in_vain == kRecordedInVainMax) return work();
+  if (!repeated.recording) repeated.recording = record(work);
+  if (!repeated.recording) {
+    if (++repeated.in_vain == kRecordedInVainMax)
+      spdlog::warn(
+          "steps are not recorded any more, which makes them slower: other threads ended "
+          "{} recordings one after the other",
+          kRecordedInVainMax);
+    return work();
+  }
+  check(cudaGraphLaunch(repeated.recording.get(), stream().get()), "replaying a recorded step");
 }
 
 // Null if another thread waited for the whole device meanwhile, as cudaFree() may: that ends every
@@ -192,12 +216,12 @@ CudaBackend::Recording CudaBackend::record(const std::function<void()>& work) {
   }
   cudaGraph_t graph = nullptr;
   const cudaError_t ended = cudaStreamEndCapture(stream().get(), &graph);
-  if (ended == cudaErrorStreamCaptureInvalidated) {
+  if (ended == cudaErrorStreamCaptureInvalidated && (!failure || is_of_recording(failure))) {
     cudaGetLastError();  // or the next check would find it
     return nullptr;
   }
   if (failure) {
-    cudaGraphDestroy(graph);
+    if (graph != nullptr) cudaGraphDestroy(graph);
     std::rethrow_exception(failure);
   }
   check(ended, "recording a step");

@@ -91,6 +91,10 @@ class CudaBackend final : private CurrentDevice, public OnStream<Backend> {
     void operator()(cudaGraphExec_t graph) const { cudaGraphExecDestroy(graph); }
   };
   using Recording = std::unique_ptr<CUgraphExec_st, DestroyGraph>;
+  struct Repeated {
+    Recording recording;  // null: there is none yet
+    int in_vain = 0;
+  };
 
   void multiply_in_steps(const Product& product);
   Recording record(const std::function<void()>& work);
@@ -101,7 +105,7 @@ class CudaBackend final : private CurrentDevice, public OnStream<Backend> {
   std::vector<std::unique_ptr<std::byte, FreeDevice>> memory_;
   std::uint64_t memory_peak_bytes_ = 0;
   std::uint64_t fused_attentions_ = 0;
-  std::map<std::uint64_t, Recording> recordings_;  // null: done once
+  std::map<std::uint64_t, Repeated> repeated_;
 };
 
 }  // namespace causeway::intra::cuda

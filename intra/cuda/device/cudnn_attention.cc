@@ -184,7 +184,7 @@ class CudnnAttention final : public FusedAttention {
     fe::detail::set_stream(handle_, stream);
     const std::int64_t at_once = sequences_at_once(arrays);
     for (std::int64_t first = 0; first < arrays.shape.batch; first += at_once) {
-      if (!run_some(sequences_of(arrays, first, at_once))) return false;
+      if (!run_some(sequences_of(arrays, first, at_once), stream)) return false;
     }
     return true;
   }
@@ -193,28 +193,39 @@ class CudnnAttention final : public FusedAttention {
   using Key =
       std::tuple<std::int64_t, std::int64_t, std::int64_t, std::int64_t, std::int64_t, bool>;
 
-  bool run_some(const AttentionArrays<Bfloat16>& arrays) {
+  bool run_some(const AttentionArrays<Bfloat16>& arrays, cudaStream_t stream) {
     const AttentionShape& s = arrays.shape;
     const Key key{s.batch, s.length, s.heads, s.kv_heads, s.head_size, arrays.d_out != nullptr};
     auto found = plans_.find(key);
     if (found == plans_.end()) found = plans_.emplace(key, build(arrays)).first;
     std::unique_ptr<Plan>& plan = found->second;
     if (!plan) return false;
-    if (execute(*plan, arrays)) return true;
+    const std::string failure = execute(*plan, arrays);
+    if (failure.empty()) return true;
+    check_recording(stream);
+    warn_of(failure);
     plan.reset();  // plain kernels from now on
     return false;
   }
 
-  bool execute(Plan& plan, const AttentionArrays<Bfloat16>& arrays) {
+  // What failed; empty: nothing did.
+  std::string execute(Plan& plan, const AttentionArrays<Bfloat16>& arrays) {
     auto pointers = pointers_of(arrays);
     try {
       fe::error_t error = plan.graph.execute(handle_, pointers, plan.workspace->span().data());
-      if (error.is_good()) return true;
-      warn_of(error.get_message());
+      return error.is_good() ? std::string() : "executing it: " + error.get_message();
     } catch (const std::exception& error) {  // of the frontend
-      warn_of(error.what());
+      return error.what();
     }
-    return false;
+  }
+
+  // Throws if another thread ended the recording of this step (CudaBackend::record): nothing works
+  // in it any more, and the kernel is not to blame.
+  static void check_recording(cudaStream_t stream) {
+    cudaStreamCaptureStatus status = cudaStreamCaptureStatusNone;
+    check(cudaStreamIsCapturing(stream, &status), "recording attention");
+    if (status == cudaStreamCaptureStatusInvalidated)
+      check(cudaErrorStreamCaptureInvalidated, "recording attention");
   }
 
   // Null if there is no kernel for it.
