@@ -82,7 +82,8 @@ function(causeway_hot)
   endif()
 endfunction()
 
-# A library of ours: one per folder, with the alias causeway::NAME. What follows COLD does not compute.
+# A library of ours: one per folder, with the alias causeway::NAME. What follows COLD does not compute: it is compiled as NAME_cold,
+# with what NAME links and defines. Other properties must be set for both.
 function(causeway_library name)
   cmake_parse_arguments(PARSE_ARGV 1 it "" "" COLD)
   set(library causeway_${name})

@@ -8,7 +8,7 @@ namespace causeway::wan_sim {
 namespace {
 
 // Every number has the byte order of this machine, which the magic number tells.
-constexpr std::uint32_t kSection = 0x0a0d0d0a, kInterface = 1, kPacket = 6;
+constexpr std::uint32_t kSectionBlock = 0x0a0d0d0a, kInterfaceBlock = 1, kPacketBlock = 6;
 constexpr std::uint32_t kMagic = 0x1a2b3c4d;
 constexpr std::uint64_t kLengthUnknown = ~std::uint64_t{0};
 constexpr std::uint16_t kRawIp = 101;
@@ -61,8 +61,8 @@ std::string pcapng_head(std::string_view interface, std::uint32_t snap_bytes) {
   put_option(described, kName, interface);
   put_option(described, kResolution, {&kNanoseconds, 1});
   put_option(described, kOptionEnd, "");
-  put_block(head, kSection, section);
-  put_block(head, kInterface, described);
+  put_block(head, kSectionBlock, section);
+  put_block(head, kInterfaceBlock, described);
   return head;
 }
 
@@ -77,7 +77,7 @@ void append_pcapng(std::string& file, const PcapngPacket& packet, std::uint32_t 
   const std::size_t kept = std::min<std::size_t>(packet.ip.size(), snap_bytes);
   const auto at = static_cast<std::uint64_t>(packet.at.count());
   const auto bytes = static_cast<std::uint32_t>(pcapng_bytes(packet, snap_bytes));
-  put(file, kPacket);
+  put(file, kPacketBlock);
   put(file, bytes);
   put(file, std::uint32_t{0});  // the file's only interface
   put(file, static_cast<std::uint32_t>(at >> 32));
