@@ -165,8 +165,8 @@ void CatchUp::choose_target() {
   region_.spool.aim_at(find_target());
   const std::optional<Snapshot>& target = region_.spool.target();
   if (target != before) announcers_.clear();
-  if (before && target != before && !needed_) chase_.back_off();
-  needed_ = needs_snapshot();
+  if (before && target != before && !target_is_needed_) chase_.back_off();
+  target_is_needed_ = needs_snapshot();
   if (!target) return;
   for (const std::string& name : region_.peers.linked()) {
     const Status* status = region_.peers.status(name);

@@ -105,7 +105,7 @@ class CatchUp {
   Region& region_;
   Chase chase_;
   std::optional<Snapshot> checking_;            // the target, which is here
-  bool needed_ = false;                         // the target is, or would only spare rounds
+  bool target_is_needed_ = false;               // or it only spares rounds
   std::set<std::string> announcers_;            // of the target
   std::set<Snapshot> refused_;                  // they were not what was announced
   std::map<std::string, int> wrong_announced_;  // how many of them, by region
