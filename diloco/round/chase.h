@@ -11,7 +11,8 @@ namespace causeway::diloco {
 
 class Chase {
  public:
-  // Who is fewer rounds behind is near. It is judged each time that so many were applied.
+  // A worker that is fewer rounds behind counts as near. One that is not is judged each time that
+  // it has applied so many.
   explicit Chase(Round window) : window_(window) {}
 
   // The worker holds `applied`, and the run has come to `version`. To be told of each change.
@@ -19,7 +20,7 @@ class Chase {
   void stop();  // there is no worker
   // As last judged: the run made at least half as many rounds as the worker applied meanwhile.
   bool in_vain() const { return in_vain_; }
-  // A snapshot was to spare it rounds, and did not come: it is judged half as often from then on.
+  // The snapshot that was to spare it rounds did not come: from now on it is judged half as often.
   void back_off();
 
   Round window() const { return window_; }
