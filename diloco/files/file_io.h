@@ -43,6 +43,7 @@ using inter::create_private_directories;
 using inter::Durability;
 using inter::give_second_name;
 using inter::remove_leftovers;
+using inter::Through;
 
 // The whole file at once, under its name only when complete.
 void replace_file(const std::filesystem::path& path, std::span<const std::byte> content,

@@ -47,15 +47,20 @@ File::~File() {
   if (descriptor_ >= 0) ::close(descriptor_);
 }
 
-void File::write_at(std::uint64_t offset, std::span<const std::byte> bytes) {
+void File::write_at(std::uint64_t offset, std::span<const std::byte> bytes,
+                    std::uint64_t following) {
   constexpr std::size_t kPieceBytes = 32U << 20;
   while (!bytes.empty()) {
     const ssize_t written = ::pwrite(descriptor_, bytes.data(), std::min(bytes.size(), kPieceBytes),
                                      static_cast<off_t>(offset));
-    if (written < 0 && errno != EINTR) fail("write", bytes.size());
+    if (written < 0 && errno == EINVAL && past_cache_) {
+      pass_cache(false);  // the file system wants larger multiples, or cannot after all
+    } else if (written < 0 && errno != EINTR) {
+      fail("write", bytes.size() + following);
+    }
     if (written > 0) {
       // The kernel would begin when a tenth of the memory waits. A hint: failure means nothing.
-      if (static_cast<std::size_t>(written) == kPieceBytes)
+      if (static_cast<std::size_t>(written) == kPieceBytes && !past_cache_)
         ::sync_file_range(descriptor_, static_cast<off_t>(offset), written, SYNC_FILE_RANGE_WRITE);
       bytes = bytes.subspan(static_cast<std::size_t>(written));
       offset += static_cast<std::uint64_t>(written);
@@ -77,6 +82,12 @@ std::size_t File::read_at(std::uint64_t offset, std::span<std::byte> bytes) cons
 
 void File::resize(std::uint64_t size) {
   if (::ftruncate(descriptor_, static_cast<off_t>(size)) != 0) fail("resize");
+}
+
+void File::pass_cache(bool past) noexcept {
+  const int flags = ::fcntl(descriptor_, F_GETFL);
+  const bool done = ::fcntl(descriptor_, F_SETFL, past ? flags | O_DIRECT : flags & ~O_DIRECT) == 0;
+  past_cache_ = past && done;
 }
 
 void File::sync() {
@@ -171,12 +182,15 @@ std::filesystem::path directory_of(const std::filesystem::path& path) {
 
 }  // namespace
 
-AtomicFile::AtomicFile(std::filesystem::path path)
+AtomicFile::AtomicFile(std::filesystem::path path, Through through)
     : directory_(directory_of(path), O_RDONLY | O_DIRECTORY),
       name_(path.filename()),
       temporary_(temporary_name(name_)),
       file_(directory_, temporary_, O_WRONLY | O_CREAT | O_EXCL) {
   file_.lock();  // so that remove_leftovers() lets it be
+  if (through == Through::cache) return;
+  file_.pass_cache(true);
+  gathered_.emplace(std::size_t{4} << 20);  // half as much takes a tenth more time
 }
 
 AtomicFile::~AtomicFile() {
@@ -184,16 +198,43 @@ AtomicFile::~AtomicFile() {
 }
 
 void AtomicFile::append(std::span<const std::byte> bytes) {
-  file_.write_at(size_, bytes);
+  if (!gathered_) file_.write_at(size_, bytes);
   size_ += bytes.size();
+  if (!gathered_) return;
+  const std::span<std::byte> room = gathered_->bytes();
+  while (!bytes.empty()) {
+    const auto piece = bytes.first(std::min(bytes.size(), room.size() - gathered_bytes_));
+    std::ranges::copy(piece, room.begin() + static_cast<std::ptrdiff_t>(gathered_bytes_));
+    gathered_bytes_ += piece.size();
+    bytes = bytes.subspan(piece.size());
+    if (gathered_bytes_ == room.size()) {
+      file_.write_at(size_ - bytes.size() - room.size(), room, bytes.size());
+      gathered_bytes_ = 0;
+    }
+  }
+}
+
+// The end of a file may be no whole page.
+void AtomicFile::write_gathered() {
+  if (!gathered_) return;
+  file_.pass_cache(false);
+  file_.write_at(size_ - gathered_bytes_, gathered_->bytes().first(gathered_bytes_));
+  gathered_.reset();
 }
 
 void AtomicFile::overwrite(std::uint64_t offset, std::span<const std::byte> bytes) {
   assert(offset + bytes.size() <= size_);
+  write_gathered();
   file_.write_at(offset, bytes);
 }
 
+void AtomicFile::sync() {
+  write_gathered();
+  file_.sync();
+}
+
 void AtomicFile::commit(Durability durability) {
+  write_gathered();
   if (durability == Durability::on_disk) file_.sync();
   directory_.rename(temporary_, name_);
   committed_ = true;

@@ -15,6 +15,8 @@
 
 namespace causeway::inter {
 
+inline constexpr std::size_t kPageBytes = 4096;
+
 // Memory to read files into, at the beginning of a page: the kernel copies four times as slowly to
 // a few bytes behind one, where malloc puts large blocks (seen on Zen 3).
 class PageBuffer {
@@ -24,7 +26,7 @@ class PageBuffer {
   std::span<std::byte> bytes() const { return {memory_.get(), size_}; }
 
  private:
-  static constexpr std::align_val_t kPage{4096};
+  static constexpr std::align_val_t kPage{kPageBytes};
   struct Free {
     void operator()(std::byte* memory) const { ::operator delete(memory, kPage); }
   };
@@ -42,12 +44,17 @@ class File {
   File& operator=(const File&) = delete;
   ~File();
 
-  // The disk takes up what is large while the rest of it is still to come.
-  void write_at(std::uint64_t offset, std::span<const std::byte> bytes);
+  // The disk takes up what is large while the rest of it is still to come. `following`: bytes that
+  // come after these, for the message where there is no room.
+  void write_at(std::uint64_t offset, std::span<const std::byte> bytes,
+                std::uint64_t following = 0);
   // Fills `bytes` up to the end of the file; returns how many.
   std::size_t read_at(std::uint64_t offset, std::span<std::byte> bytes) const;
   void resize(std::uint64_t size);  // new bytes are 0 and take no room
   void sync();
+  // Whether writes go past the kernel's cache from now on (O_DIRECT): memory, offset and size are
+  // multiples of kPageBytes then. What a file system cannot do so goes through the cache.
+  void pass_cache(bool past) noexcept;
   std::optional<std::uint64_t> regular_size() const;  // nothing: it is something else
   // False: another descriptor holds it, here or elsewhere. It ends with this descriptor.
   bool lock();
@@ -65,6 +72,7 @@ class File {
 
   std::filesystem::path path_;
   int descriptor_;
+  bool past_cache_ = false;
 };
 
 // In words, of a write or a new file that failed with `error` for lack of room: what was to be
@@ -77,25 +85,35 @@ bool is_out_of_room(const std::system_error& error);
 // visible: readers find the old content or the new. on_disk: also after a power failure.
 enum class Durability { visible, on_disk };
 
+// cache: the kernel keeps what is written, for whoever reads it soon. disk: it does not, where the
+// file system allows that. For what is large and seldom read: a disk may be several times as quick
+// as the kernel gets memory that it has not had yet, and everybody else's files stay in the cache.
+enum class Through { cache, disk };
+
 // A file that appears under its name only when it is complete; until commit its name has a random
 // part and ".tmp" added. Without commit nothing stays, unless the process is killed.
 class AtomicFile {
  public:
-  explicit AtomicFile(std::filesystem::path path);
+  explicit AtomicFile(std::filesystem::path path, Through through = Through::cache);
   AtomicFile(const AtomicFile&) = delete;
   AtomicFile& operator=(const AtomicFile&) = delete;
   ~AtomicFile();
 
   void append(std::span<const std::byte> bytes);
   void overwrite(std::uint64_t offset, std::span<const std::byte> bytes);  // of what was appended
-  void sync() { file_.sync(); }  // so that a commit on disk takes no time
+  void sync();  // so that a commit on disk takes no time
   void commit(Durability durability);
 
  private:
+  void write_gathered();
+
   File directory_;
   std::filesystem::path name_, temporary_;  // in the directory
   File file_;
   std::uint64_t size_ = 0;
+  std::optional<PageBuffer>
+      gathered_;  // what is appended and not written yet, on its way to a disk
+  std::size_t gathered_bytes_ = 0;
   bool committed_ = false;
 };
 

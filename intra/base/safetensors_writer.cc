@@ -64,7 +64,8 @@ class Written {
     return stored_ == StoredAs::fp32 ? std::as_bytes(tensors_[i].values)
                                      : std::as_bytes(std::span(rounded_[i]));
   }
-  // Large enough that hashing is worth a thread of its own beside the writing.
+  // Large enough that hashing is worth a thread of its own beside the writing, and that the
+  // kernel need not keep the file in memory.
   bool is_large() const {
     std::size_t total = 0;
     for (std::size_t i = 0; i < tensors_.size(); ++i) total += bytes(i).size();
@@ -142,7 +143,7 @@ void write_safetensors(const fs::path& file, std::span<const TensorView> tensors
   const std::uint64_t length = reserved.size();
   auto hashing = std::async(written.is_large() ? std::launch::async : std::launch::deferred,
                             [&written] { return written.hashes(); });
-  diloco::AtomicFile out(file);
+  diloco::AtomicFile out(file, written.is_large() ? diloco::Through::disk : diloco::Through::cache);
   out.append(std::as_bytes(std::span(&length, 1)));
   out.append(std::as_bytes(std::span(reserved)));
   for (std::size_t i = 0; i < tensors.size(); ++i) {

@@ -3,10 +3,15 @@
 #include <fcntl.h>
 #include <linux/fs.h>
 #include <sys/ioctl.h>
+#include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <fstream>
+#include <map>
+#include <string>
+#include <vector>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -90,6 +95,74 @@ TEST(AtomicFile, GoesWhereItsDirectoryWasMoved) {
   file.commit(Durability::visible);
   EXPECT_EQ(content_of(after / "state"), "new");
   EXPECT_EQ(files_in(before), 0U);
+}
+
+std::string letters(std::size_t count) {
+  std::string text(count, ' ');
+  for (std::size_t i = 0; i < count; ++i) text[i] = static_cast<char>('a' + i * i % 23);
+  return text;
+}
+
+// How many bytes of the file the kernel has in memory.
+std::size_t cached_bytes(const fs::path& file) {
+  const std::size_t size = fs::file_size(file);
+  const int descriptor = ::open(file.c_str(), O_RDONLY | O_CLOEXEC);
+  void* const memory = ::mmap(nullptr, size, PROT_READ, MAP_SHARED, descriptor, 0);
+  std::vector<unsigned char> resident((size + kPageBytes - 1) / kPageBytes);
+  EXPECT_EQ(::mincore(memory, size, resident.data()), 0);
+  ::munmap(memory, size);
+  ::close(descriptor);
+  return kPageBytes * static_cast<std::size_t>(
+                          std::ranges::count_if(resident, [](auto page) { return page & 1; }));
+}
+
+TEST(AtomicFile, HasTheSameContentPastTheCache) {
+  const test::TemporaryDirectory directory;
+  constexpr std::size_t kGathered = 4 << 20;
+  for (const std::size_t size : {std::size_t{0}, std::size_t{5}, kGathered - 1, kGathered,
+                                 kGathered + 1, 2 * kGathered + 4097}) {
+    std::string content = letters(size);
+    AtomicFile file(directory.path() / "file", Through::disk);
+    for (std::size_t begin = 0; begin < size; begin += 1'000'003)
+      file.append(bytes_of(content.substr(begin, 1'000'003)));
+    if (size > 7) {
+      content.replace(2, 5, "12345");
+      file.overwrite(2, bytes_of("12345"));
+    }
+    if (size % 2 == 1) file.sync();
+    file.commit(Durability::on_disk);
+    EXPECT_TRUE(read_regular_file(directory.path() / "file", 16 << 20) == content) << size;
+  }
+}
+
+TEST(AtomicFile, LeavesTheCacheToOthersOnItsWayToTheDisk) {
+  // Not where temporary files are: that may be memory.
+  const fs::path file = fs::current_path() / "past_the_cache";
+  const std::string content = letters(9 << 20);
+  std::map<Through, std::size_t> cached;
+  for (const Through through : {Through::cache, Through::disk}) {
+    AtomicFile written(file, through);
+    written.append(bytes_of(content));
+    written.commit(Durability::on_disk);
+    cached[through] = cached_bytes(file);
+  }
+  const int direct = ::open(file.c_str(), O_RDONLY | O_DIRECT | O_CLOEXEC);
+  fs::remove(file);
+  if (direct < 0) GTEST_SKIP() << "this file system has no way past the cache";
+  ::close(direct);
+  EXPECT_GE(cached[Through::cache], content.size());
+  EXPECT_LE(cached[Through::disk], std::size_t{1} << 20) << "all but what is no whole piece";
+}
+
+TEST(File, WritesThroughTheCacheWhatCannotGoPastIt) {
+  const fs::path path = fs::current_path() / "not_past_the_cache";
+  {
+    File file(path, O_WRONLY | O_CREAT | O_TRUNC);
+    file.pass_cache(true);
+    file.write_at(0, bytes_of("no whole page"));
+  }
+  EXPECT_EQ(content_of(path), "no whole page");
+  fs::remove(path);
 }
 
 TEST(SecondName, IsThatOfTheFileInPlaceOfWhatStoodThere) {
