@@ -9,6 +9,7 @@
 #include <cstddef>
 #include <exception>
 #include <filesystem>
+#include <functional>
 #include <memory>
 #include <span>
 #include <string>
@@ -60,6 +61,8 @@ struct Rendezvous {
   std::chrono::milliseconds deadline{60'000};  // of forming the group and of every operation in it
   // On whose network they meet; empty: all are on this host.
   std::string host = {};
+  // Asked now and again while the group forms: true, and it is not waited for any longer.
+  std::function<bool()> given_up = {};
 };
 
 // The group of one.

@@ -24,15 +24,14 @@
 #include <gloo/broadcast.h>
 #include <gloo/math.h>
 #include <gloo/rendezvous/context.h>
-#include <gloo/rendezvous/file_store.h>
 #include <gloo/rendezvous/prefix_store.h>
-#include <gloo/transport/tcp/device.h>
 
 #include <fmt/format.h>
 
 #include "diloco/files/file_io.h"
 #include "intra/base/error.h"
 #include "intra/collective/collective.h"
+#include "intra/collective/gloo_transport.h"
 
 namespace causeway::intra {
 namespace {
@@ -65,8 +64,9 @@ class SigpipeBlocked {
 // stands, or failed, nobody needs it.
 class AddressBook {
  public:
-  explicit AddressBook(const Rendezvous& rendezvous)
-      : files_(created(rendezvous.directory)), store_(rendezvous.generation, files_) {}
+  AddressBook(const Rendezvous& rendezvous, PatientStore::Clock::time_point deadline)
+      : files_(created(rendezvous.directory), deadline, rendezvous.given_up),
+        store_(rendezvous.generation, files_) {}
   ~AddressBook() {
     std::error_code ignored;
     for (const std::string& file : files_.getAllKeyFilePaths()) {
@@ -84,7 +84,7 @@ class AddressBook {
     return directory.string();
   }
 
-  gloo::rendezvous::FileStore files_;
+  PatientStore files_;
   gloo::rendezvous::PrefixStore store_;
 };
 
@@ -106,10 +106,8 @@ class GlooCollective final : public Collective {
   void barrier() override;
 
  private:
-  using Clock = std::chrono::steady_clock;
-
   void form(const Rendezvous& rendezvous);
-  void await_everyone(gloo::rendezvous::Store& store, Clock::time_point end);
+  void await_everyone(gloo::rendezvous::Store& store);
   std::vector<std::size_t> all_gather_size(std::size_t mine);
 
   // Runs one operation; turns its failure into Errc::collective and breaks the group, for the
@@ -161,29 +159,31 @@ GlooCollective::GlooCollective(const Rendezvous& rendezvous)
 }
 
 void GlooCollective::form(const Rendezvous& rendezvous) {
-  const Clock::time_point end = Clock::now() + deadline_;
-  AddressBook book(rendezvous);
-  await_everyone(book.store(), end);
-  std::shared_ptr<gloo::transport::Device> device = gloo::transport::tcp::CreateDevice(
-      gloo::transport::tcp::attr(address_of(rendezvous).c_str()));
+  const PatientStore::Clock::time_point end = PatientStore::Clock::now() + deadline_;
+  AddressBook book(rendezvous, end);
+  await_everyone(book.store());
+  const auto device = make_gloo_device(address_of(rendezvous), rendezvous.given_up);
   context_ = std::make_shared<gloo::rendezvous::Context>(static_cast<int>(rank_),
                                                          static_cast<int>(world_));
-  // Gloo reads a timeout of zero as none.
-  const auto left = std::chrono::duration_cast<Milliseconds>(end - Clock::now());
-  context_->setTimeout(std::max(left, Milliseconds(1)));
-  context_->connectFullMesh(book.store(), device);
+  // Gloo waits for a connection five times as long as for an operation, and reads zero as no limit.
+  const auto left = std::chrono::duration_cast<Milliseconds>(end - PatientStore::Clock::now());
+  context_->setTimeout(std::max(left / 5, Milliseconds(1)));
+  std::shared_ptr<gloo::transport::Device> connecting = device;
+  context_->connectFullMesh(book.store(), connecting);
   context_->setTimeout(deadline_);
+  device->watch_for_breaks();
   // Past this point every rank has read every address, so that the book may close.
   barrier();
 }
 
 // Tells who is missing, which Gloo's own wait for an address would not.
-void GlooCollective::await_everyone(gloo::rendezvous::Store& store, Clock::time_point end) {
+void GlooCollective::await_everyone(gloo::rendezvous::Store& store) {
   store.set(fmt::format("here{}", rank_), {'1'});
   for (std::size_t other = 0; other < world_; ++other) {
-    const auto left = std::chrono::duration_cast<Milliseconds>(end - Clock::now());
     try {
-      store.wait({fmt::format("here{}", other)}, std::max(left, Milliseconds(1)));
+      store.wait({fmt::format("here{}", other)});
+    } catch (const GroupGivenUp&) {
+      throw;
     } catch (const std::exception&) {
       throw failure("forming the group", fmt::format("rank {} did not come", other));
     }

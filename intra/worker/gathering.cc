@@ -53,7 +53,8 @@ Gathering::Gathering(const diloco::AttachRequest& request, const Attach& attach,
     if (error.code() == std::errc::operation_canceled) stop();
     throw;
   }
-  group_ = make_group(session_->attachment());
+  group_ =
+      make_group(session_->attachment(), [this] { return session_->lost() || interrupted_(); });
 }
 
 diloco::Instruction Gathering::next(const Waiting& waiting) {

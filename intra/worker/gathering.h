@@ -21,8 +21,10 @@ using KeepWaiting = diloco::WorkerSession::KeepWaiting;
 // WorkerSession::attach, or a test's stand-in.
 using Attach = std::function<std::unique_ptr<diloco::WorkerSession>(const diloco::AttachRequest&,
                                                                     const KeepWaiting&)>;
-// The group of an attachment's ranks.
-using MakeGroup = std::function<std::unique_ptr<Collective>(const diloco::Attachment&)>;
+// The group of an attachment's ranks. `given_up`, which lives until it returns: it need not form
+// any more, as the coordinator ended it or somebody asked this rank to stop.
+using MakeGroup = std::function<std::unique_ptr<Collective>(const diloco::Attachment&,
+                                                            const std::function<bool()>& given_up)>;
 
 class Gathering {
  public:

@@ -109,7 +109,9 @@ class Worker::Implementation final : private intra::RoundTrainer {
   }
 
   void gather() {
-    const auto alone = [](const diloco::Attachment&) { return intra::make_solo_collective(); };
+    const auto alone = [](const diloco::Attachment&, const std::function<bool()>&) {
+      return intra::make_solo_collective();
+    };
     gathering_ = std::make_unique<intra::Gathering>(
         request(), diloco::WorkerSession::attach, alone, [this] { return cancelled_ || over_; },
         [this](const std::string& what) {

@@ -1,14 +1,20 @@
 // The conformance suite over Gloo, and what Gloo must do when a rank fails.
 #include "intra/collective/collective.h"
 
+#include <gloo/rendezvous/file_store.h>
+#include <gloo/rendezvous/prefix_store.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <signal.h>
+#include <sys/mman.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <atomic>
 #include <functional>
+#include <span>
 #include <thread>
+#include <vector>
 
 #include "tests/intra/collective/collective_conformance.h"
 #include "tests/intra/expect_refusal.h"
@@ -32,6 +38,32 @@ TEST(GlooCollective, TellsWhoDidNotCome) {
                    make_collective({directory.path(), "test", 0, 2, milliseconds(10)});
                  });
   EXPECT_TRUE(std::filesystem::is_empty(directory.path()));
+}
+
+// Its deadline is an hour: the test ends because the group is given up.
+void expect_given_up(const TemporaryDirectory& directory) {
+  std::atomic<int> looks = 0;
+  expect_refusal(Errc::collective, {"forming the group", "rank 0 of 2", "it was given up"}, [&] {
+    make_collective({.directory = directory.path(),
+                     .generation = "test",
+                     .rank = 0,
+                     .world = 2,
+                     .deadline = std::chrono::hours(1),
+                     .given_up = [&] { return ++looks > 1; }});
+  });
+}
+
+TEST(GlooCollective, IsGivenUpWhileARankHasNotCome) {
+  const TemporaryDirectory directory;
+  expect_given_up(directory);
+  EXPECT_TRUE(std::filesystem::is_empty(directory.path()));
+}
+
+TEST(GlooCollective, IsGivenUpWhenARankCameAndLeftNoAddress) {
+  const TemporaryDirectory directory;
+  gloo::rendezvous::FileStore files(directory.path());
+  gloo::rendezvous::PrefixStore("test", files).set("here1", {'1'});
+  expect_given_up(directory);
 }
 
 TEST(GlooCollective, GenerationsDoNotMix) {
@@ -141,6 +173,36 @@ void broadcast_little(Collective& group) {
 TEST(GlooCollective, FailsWhenARankIsKilled) {
   expect_failure_after(SIGKILL, milliseconds(60'000), sum_much);
   expect_failure_after(SIGKILL, milliseconds(60'000), broadcast_little);
+}
+
+// Rank 1 of 2 is killed when some of `root`'s message has arrived. There is no deadline to speak
+// of: rank 0 must notice.
+void expect_failure_in_a_message_of(std::size_t root) {
+  constexpr std::size_t kBytes = 256 << 20;
+  void* const memory =
+      ::mmap(nullptr, kBytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+  ASSERT_NE(memory, MAP_FAILED);
+  const std::span<std::byte> arriving(static_cast<std::byte*>(memory), kBytes);
+  const TemporaryDirectory directory;
+  Processes processes;
+  processes.start(2, [&](std::size_t rank) {
+    const auto group = make_collective({directory.path(), "test", rank, 2, std::chrono::hours(1)});
+    std::vector<std::byte> sent(rank == root ? kBytes : 0, std::byte{1});
+    const std::jthread end([&] {
+      while (rank == 1 && std::atomic_ref(arriving[0]).load() == std::byte{})
+        std::this_thread::yield();
+      if (rank == 1) raise(SIGKILL);
+    });
+    return fails([&] { group->broadcast(rank == root ? std::span(sent) : arriving, root); });
+  });
+  const int status = processes.wait(0);
+  EXPECT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == 0) << "wait status " << status;
+  ::munmap(memory, kBytes);
+}
+
+TEST(GlooCollective, FailsWhenARankIsKilledInTheMiddleOfAMessage) {
+  expect_failure_in_a_message_of(0);
+  expect_failure_in_a_message_of(1);
 }
 
 TEST(GlooCollective, FailsAtTheDeadlineWhenARankHangs) {
