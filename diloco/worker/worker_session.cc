@@ -230,7 +230,7 @@ void SocketSession::report(const Progress& progress) {
 std::unique_ptr<WorkerSession> WorkerSession::attach(const AttachRequest& request,
                                                      const KeepWaiting& keep_waiting) {
   const std::string where =
-      "the coordinator at " +
+      std::string(kNobodyAnswers) +
       (request.coordinator.empty() ? request.socket.string() : request.coordinator);
   std::string problem;
   const auto meanwhile = [&] {

@@ -20,6 +20,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <variant>
 #include <vector>
 
@@ -108,6 +109,8 @@ class WorkerSession {
   // every second with a sentence that says what is being waited for; returning false cancels
   // (throws std::system_error, operation_canceled).
   using KeepWaiting = std::function<bool(const std::string& what)>;
+  // That sentence begins so while no coordinator answers.
+  static constexpr std::string_view kNobodyAnswers = "the coordinator at ";
   static std::unique_ptr<WorkerSession> attach(const AttachRequest& request,
                                                const KeepWaiting& keep_waiting);
 

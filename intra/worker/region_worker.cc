@@ -1,6 +1,7 @@
 #include "intra/worker/region_worker.h"
 
 #include <algorithm>
+#include <chrono>
 #include <cmath>
 #include <limits>
 #include <system_error>
@@ -23,6 +24,7 @@ namespace causeway::intra {
 namespace {
 
 constexpr int kReloadsMax = 3;
+constexpr std::chrono::seconds kPatience{10};  // with a coordinator that does not answer
 
 RoundDriver::Region region_of(const WorkerOptions& options) {
   return {.name = options.region,
@@ -98,12 +100,17 @@ void RegionWorker::begin_run() {
 WorkerResult RegionWorker::run() {
   for (;;) {
     // Killed between its result and its end: its coordinator may have ended as well.
-    if (const auto result = result_of(state_)) return *result;
+    const auto result = result_from(state_.version);
+    if (result && result->progress.round() == state_.version) return *result;
     try {
       gather();
       while (const auto stint = driver_.next()) take(*stint);
       return finish();
     } catch (const std::system_error& error) {
+      if (ended_by_others_) {
+        spdlog::info("the run is over: another worker of this region left its result");
+        return *ended_by_others_;
+      }
       if (!driver_.recover(error)) throw;
       trainer_->leave();
       trainer_->host_work().drop();  // it was for this gathering
@@ -112,25 +119,35 @@ WorkerResult RegionWorker::run() {
   }
 }
 
-std::optional<WorkerResult> RegionWorker::result_of(const TrainingState& state) const {
+std::optional<WorkerResult> RegionWorker::result_from(std::uint64_t version) const {
   const std::optional<WorkerResult> result = read_result(options_.directory);
-  const bool of_this_run = result && result->progress.round() == state.version &&
-                           result->run_steps == options_.train.steps && state.version > 0;
+  const bool of_this_run = result && result->progress.round() >= version &&
+                           result->run_steps == options_.train.steps &&
+                           result->progress.round() > 0;
   return of_this_run ? result : std::nullopt;
 }
 
 std::unique_ptr<Gathering> RegionWorker::attach() {
-  const auto make_group = [this](const diloco::Attachment& attachment) {
+  const auto make_group = [this](const diloco::Attachment& attachment,
+                                 const std::function<bool()>& given_up) {
     return make_collective({.directory = options_.directory / "gloo",
                             .generation = attachment.generation,
                             .rank = attachment.rank,
                             .world = attachment.world,
                             .deadline = options_.train.rank_deadline,
-                            .host = options_.meeting_host});
+                            .host = options_.meeting_host,
+                            .given_up = given_up});
+  };
+  // The other ranks may have ended the run while this one was away, and the coordinator with them.
+  using Clock = std::chrono::steady_clock;
+  const auto waiting = [this, answered_at = Clock::now()](const std::string& what) mutable {
+    if (!what.starts_with(diloco::WorkerSession::kNobodyAnswers)) answered_at = Clock::now();
+    if (Clock::now() - answered_at > kPatience) ended_by_others_ = result_from(state_.version);
   };
   diloco::AttachRequest request = driver_.request();
   request.data = data_ = trainer_->data();
-  return std::make_unique<Gathering>(request, attach_, make_group, interrupted_);
+  return std::make_unique<Gathering>(
+      request, attach_, make_group, [this] { return interrupted_() || ended_by_others_; }, waiting);
 }
 
 void RegionWorker::gather() {

@@ -41,7 +41,8 @@ class RegionWorker final : private RoundTrainer {
   bool load();
   void begin_run();
   OuterRound make_round() const;
-  std::optional<WorkerResult> result_of(const TrainingState& state) const;
+  // What a worker of this region left of the whole run, if it ended with `version` or a later one.
+  std::optional<WorkerResult> result_from(std::uint64_t version) const;
   void gather();
   std::unique_ptr<Gathering> attach();
 
@@ -78,6 +79,7 @@ class RegionWorker final : private RoundTrainer {
 
   const WorkerOptions& options_;
   Interrupted interrupted_;
+  std::optional<WorkerResult> ended_by_others_;
   Attach attach_;
   diloco::Layout layout_;
   TrainingState state_;

@@ -92,6 +92,20 @@ class DegradedRegion(EndToEnd):
         self.assertIn("verified: one history", self.run_causeway(
             "verify", *map(self.directory_of, (HURT, OTHER, THIRD)), "--certificates", "certificates"))
 
+    def test_a_rank_that_hung_until_the_run_was_over_ends_as_well(self):
+        path = self.configuration
+        path.write_text(path.read_text().replace("steps = 10000000", "steps = 1000"))
+        coordinators = [self.launch("coordinator", region, "--found" if region == HURT else "--join")
+                        for region in REGIONS]
+        hung = self.worker(0)
+        others = [self.worker(1), self.worker(2), *(self.launch("worker", region) for region in (OTHER, THIRD))]
+        wait_until(lambda: self.status(HURT).get("version", 0) >= 1, "a round", coordinators[0])
+        os.kill(hung.pid, signal.SIGSTOP)
+        for child in (*others, *coordinators):
+            self.finish(child)
+        os.kill(hung.pid, signal.SIGCONT)
+        self.assertIn("the run is over: another worker of this region left its result", self.finish(hung))
+
 
 if __name__ == "__main__":
     unittest.main(argv=[sys.argv[0], "-v", *sys.argv[1:]])
