@@ -85,7 +85,9 @@ Sha256Hash tree_hash(std::span<const std::byte> content) {
 }
 
 Sha256Hash tree_hash(std::uint64_t size_bytes, const HashPart& hash_part) {
-  constexpr std::size_t kThreadsMax = 4, kThreadParts = 256;  // 64 MiB: worth a thread
+  constexpr std::size_t kThreadParts = 256;  // 64 MiB: worth a thread
+  // Counting the cores opens a file: a twentieth of a chunk's time.
+  static const std::size_t kThreadsMax = std::clamp(std::thread::hardware_concurrency(), 1U, 4U);
   std::vector<Sha256Hash> roots((size_bytes + kHashPartBytes - 1) / kHashPartBytes);
   const auto hash_from = [&](std::size_t first, std::size_t end) {
     for (std::size_t i = first; i < end; ++i) {
@@ -93,9 +95,7 @@ Sha256Hash tree_hash(std::uint64_t size_bytes, const HashPart& hash_part) {
       roots[i] = hash_part(offset, std::min<std::uint64_t>(kHashPartBytes, size_bytes - offset));
     }
   };
-  const std::size_t threads = std::clamp<std::size_t>(
-      roots.size() / kThreadParts, 1,
-      std::clamp<std::size_t>(std::thread::hardware_concurrency(), 1, kThreadsMax));
+  const std::size_t threads = std::clamp<std::size_t>(roots.size() / kThreadParts, 1, kThreadsMax);
   const auto begin_of = [&](std::size_t thread) { return roots.size() * thread / threads; };
   std::vector<std::future<void>> others;
   for (std::size_t i = 1; i < threads; ++i)

@@ -3,6 +3,7 @@
 #include <fcntl.h>
 
 #include <algorithm>
+#include <cstring>
 #include <ctime>
 #include <thread>
 
@@ -104,7 +105,7 @@ void Verifier::add(const BlobId& id, std::uint64_t chunk, std::span<const std::b
   }
   work->copy = buffer();
   work->bytes = work->copy->bytes().first(bytes.size());
-  std::ranges::copy(bytes, work->copy->bytes().begin());
+  std::memcpy(work->copy->bytes().data(), bytes.data(), bytes.size());
   ++under_way_;
   const std::weak_ptr<Verifier*> self = alive_;
   asio::post(hashing_, [work, self, executor = executor_] {
