@@ -14,6 +14,7 @@
 #include <cassert>
 #include <cerrno>
 #include <csignal>
+#include <cstring>
 #include <stdexcept>
 #include <string>
 #include <system_error>
@@ -204,7 +205,7 @@ void AtomicFile::append(std::span<const std::byte> bytes) {
   const std::span<std::byte> room = gathered_->bytes();
   while (!bytes.empty()) {
     const auto piece = bytes.first(std::min(bytes.size(), room.size() - gathered_bytes_));
-    std::ranges::copy(piece, room.begin() + static_cast<std::ptrdiff_t>(gathered_bytes_));
+    std::memcpy(room.data() + gathered_bytes_, piece.data(), piece.size());
     gathered_bytes_ += piece.size();
     bytes = bytes.subspan(piece.size());
     if (gathered_bytes_ == room.size()) {
