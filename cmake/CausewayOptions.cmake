@@ -82,6 +82,13 @@ function(causeway_hot)
   endif()
 endfunction()
 
+# And files of one that computes that do not.
+function(causeway_cold_files)
+  if(CMAKE_CXX_FLAGS_RELEASE MATCHES "-O3" AND CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
+    set_property(SOURCE ${ARGN} APPEND PROPERTY COMPILE_OPTIONS -O1 -finline-small-functions)
+  endif()
+endfunction()
+
 # A library of ours: one per folder, with the alias causeway::NAME. What follows COLD does not compute: it is compiled as NAME_cold,
 # with what NAME links and defines. Other properties must be set for both.
 function(causeway_library name)

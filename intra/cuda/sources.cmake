@@ -35,6 +35,7 @@ if(CAUSEWAY_HAS_CUDA)
       ${CMAKE_CURRENT_LIST_DIR}/device/cudnn_attention.cc
       PROPERTIES COMPILE_DEFINITIONS "NV_CUDNN_FRONTEND_USE_DYNAMIC_LOADING;CUDNN_FRONTEND_SKIP_JSON_LIB"
                  COMPILE_OPTIONS -Wno-stringop-overflow)  # g++ 12, in the frontend
+    causeway_cold_files(${CMAKE_CURRENT_LIST_DIR}/device/cudnn_attention.cc)  # cuDNN computes
     target_include_directories(causeway_intra_cuda SYSTEM PRIVATE ${CUDNN_FRONTEND_INCLUDE_DIR} ${CUDNN_INCLUDE_DIR})
   else()
     message(STATUS "No headers of cuDNN's frontend: attention on GPUs will run on plain kernels")
