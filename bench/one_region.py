@@ -1,4 +1,7 @@
-"""The configuration of a benchmark: one region with one worker and a model of about so many million parameters."""
+"""What benchmarks of one region with one worker share: its configuration, with a model of about so many million parameters, and its disk's rate."""
+import mmap
+import os
+import time
 
 SHAPES = {10: (6, 384, 6), 50: (10, 640, 10), 300: (24, 1024, 16)}  # layers, width, heads
 
@@ -37,3 +40,21 @@ spool_gib = {spool_gib}
 name = "r0"
 """)
     return path
+
+
+def disk_rate(directory, size):
+    """Bytes a second of one file of at most 4 GB, written in pieces of 4 MiB and synced: through the kernel's cache and past it, the best of two each."""
+    piece = mmap.mmap(-1, 4 << 20)  # at the beginning of a page
+    piece.write(os.urandom(len(piece)))
+    pieces = min(size, 4 << 30) // len(piece) + 1
+    best = 0
+    for way in (0, os.O_DIRECT) * 2:
+        began = time.monotonic()
+        file = os.open(directory / "disk", os.O_WRONLY | os.O_CREAT | os.O_TRUNC | way)
+        for _ in range(pieces):
+            os.write(file, piece)
+        os.fsync(file)
+        os.close(file)
+        best = max(best, pieces * len(piece) / (time.monotonic() - began))
+        (directory / "disk").unlink()
+    return best

@@ -15,7 +15,7 @@ import subprocess
 import tempfile
 import time
 
-from one_region import SHAPES, write_config
+from one_region import SHAPES, disk_rate, write_config
 
 TICKS_PER_S = os.sysconf("SC_CLK_TCK")
 
@@ -34,22 +34,6 @@ def copy_rate():
         ctypes.memmove(target, source, size)
         best = min(best, time.process_time() - began)
     return size / best
-
-
-def disk_rate(directory, size):
-    """Bytes a second of one file written in pieces of 4 MiB and synced; at most 4 GB, and the better of two."""
-    piece = bytes(4 << 20)
-    pieces = min(size, 4 << 30) // len(piece) + 1
-    best = 0
-    for _ in range(2):
-        began = time.monotonic()
-        with open(directory / "disk", "wb", buffering=0) as file:
-            for _ in range(pieces):
-                file.write(piece)
-            os.fsync(file.fileno())
-        best = max(best, pieces * len(piece) / (time.monotonic() - began))
-    (directory / "disk").unlink()
-    return best
 
 
 class Watch:

@@ -1,4 +1,4 @@
-"""For how long saving stops the steps, what it writes, and how fast beside plain writes to the same disk.
+"""For how long saving stops the steps, what it writes, and how fast beside what else is written to the same disk.
 
     python3 bench/saving.py PATH/TO/causeway [--millions 50] [--k 8] [--rounds 4] [--save-rounds 2] [--timed-ms 0] [--set key=value]...
 
@@ -8,7 +8,6 @@ after an outer step goes a snapshot. Give two programs to compare them in turn: 
 import argparse
 import datetime
 import json
-import os
 import pathlib
 import re
 import subprocess
@@ -16,21 +15,7 @@ import sys
 import tempfile
 import time
 
-from one_region import SHAPES, write_config
-
-
-def disk_rate(directory, size):
-    """Bytes a second of one file written in pieces of 4 MiB and synced."""
-    piece = os.urandom(4 << 20)
-    pieces = size // len(piece) + 1
-    began = time.monotonic()
-    with open(directory / "disk", "wb", buffering=0) as file:
-        for _ in range(pieces):
-            file.write(piece)
-        os.fsync(file.fileno())
-    rate = pieces * len(piece) / (time.monotonic() - began)
-    (directory / "disk").unlink()
-    return rate
+from one_region import SHAPES, disk_rate, write_config
 
 
 def worker_of(config):
