@@ -31,7 +31,7 @@
 #include "diloco/files/file_io.h"
 #include "intra/base/error.h"
 #include "intra/collective/collective.h"
-#include "intra/collective/gloo_transport.h"
+#include "intra/collective/gloo_device.h"
 
 namespace causeway::intra {
 namespace {

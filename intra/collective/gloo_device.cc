@@ -1,4 +1,6 @@
-#include "intra/collective/gloo_transport.h"
+#include "intra/collective/gloo_device.h"
+
+#include <poll.h>
 
 #include <atomic>
 #include <condition_variable>
@@ -237,7 +239,7 @@ void PatientStore::wait(const std::vector<std::string>& keys, const milliseconds
   while (!check(keys)) {
     if (given_up_ && given_up_()) throw GroupGivenUp();
     if (Clock::now() >= deadline_) throw gloo::IoException("time is up");
-    std::this_thread::sleep_for(milliseconds(10));
+    ::poll(nullptr, 0, 10);
   }
 }
 
