@@ -50,18 +50,18 @@ File::~File() {
 
 void File::write_at(std::uint64_t offset, std::span<const std::byte> bytes,
                     std::uint64_t following) {
-  constexpr std::size_t kPieceBytes = 32U << 20;
+  constexpr std::size_t kPieceBytes = 32U << 20, kBegunBytes = 4U << 20;
   while (!bytes.empty()) {
     const ssize_t written = ::pwrite(descriptor_, bytes.data(), std::min(bytes.size(), kPieceBytes),
                                      static_cast<off_t>(offset));
-    if (written < 0 && errno == EINVAL && past_cache_) {
+    if (written < 0 && (errno == EINVAL || errno == EOPNOTSUPP) && past_cache_) {
       pass_cache(false);  // the file system wants larger multiples, or cannot after all
     } else if (written < 0 && errno != EINTR) {
       fail("write", bytes.size() + following);
     }
     if (written > 0) {
       // The kernel would begin when a tenth of the memory waits. A hint: failure means nothing.
-      if (static_cast<std::size_t>(written) == kPieceBytes && !past_cache_)
+      if (static_cast<std::size_t>(written) >= kBegunBytes && !past_cache_)
         ::sync_file_range(descriptor_, static_cast<off_t>(offset), written, SYNC_FILE_RANGE_WRITE);
       bytes = bytes.subspan(static_cast<std::size_t>(written));
       offset += static_cast<std::uint64_t>(written);
@@ -85,10 +85,11 @@ void File::resize(std::uint64_t size) {
   if (::ftruncate(descriptor_, static_cast<off_t>(size)) != 0) fail("resize");
 }
 
-void File::pass_cache(bool past) noexcept {
+bool File::pass_cache(bool past) noexcept {
   const int flags = ::fcntl(descriptor_, F_GETFL);
   const bool done = ::fcntl(descriptor_, F_SETFL, past ? flags | O_DIRECT : flags & ~O_DIRECT) == 0;
   past_cache_ = past && done;
+  return done;
 }
 
 void File::sync() {
@@ -168,6 +169,7 @@ void File::fail(const char* operation, std::uint64_t bytes) const {
 namespace {
 
 constexpr char kTemporary[] = ".tmp";
+constexpr std::size_t kGatheredBytes = std::size_t{4} << 20;  // half as much takes a tenth longer
 
 // Nobody can foresee it and put something else there.
 std::filesystem::path temporary_name(const std::filesystem::path& name) {
@@ -187,11 +189,11 @@ AtomicFile::AtomicFile(std::filesystem::path path, Through through)
     : directory_(directory_of(path), O_RDONLY | O_DIRECTORY),
       name_(path.filename()),
       temporary_(temporary_name(name_)),
+      gathered_(through == Through::disk ? std::optional<PageBuffer>(kGatheredBytes)
+                                         : std::nullopt),
       file_(directory_, temporary_, O_WRONLY | O_CREAT | O_EXCL) {
   file_.lock();  // so that remove_leftovers() lets it be
-  if (through == Through::cache) return;
-  file_.pass_cache(true);
-  gathered_.emplace(std::size_t{4} << 20);  // half as much takes a tenth more time
+  if (gathered_ && !file_.pass_cache(true)) gathered_.reset();
 }
 
 AtomicFile::~AtomicFile() {

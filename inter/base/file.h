@@ -52,9 +52,9 @@ class File {
   std::size_t read_at(std::uint64_t offset, std::span<std::byte> bytes) const;
   void resize(std::uint64_t size);  // new bytes are 0 and take no room
   void sync();
-  // Whether writes go past the kernel's cache from now on (O_DIRECT): memory, offset and size are
-  // multiples of kPageBytes then. What a file system cannot do so goes through the cache.
-  void pass_cache(bool past) noexcept;
+  // From now on writes go past the kernel's cache (O_DIRECT), or through it again. Past it memory,
+  // offset and size are multiples of kPageBytes. False: the file system has no way past it.
+  bool pass_cache(bool past) noexcept;
   std::optional<std::uint64_t> regular_size() const;  // nothing: it is something else
   // False: another descriptor holds it, here or elsewhere. It ends with this descriptor.
   bool lock();
@@ -86,8 +86,8 @@ bool is_out_of_room(const std::system_error& error);
 enum class Durability { visible, on_disk };
 
 // cache: the kernel keeps what is written, for whoever reads it soon. disk: it does not, where the
-// file system allows that. For what is large and seldom read: a disk may be several times as quick
-// as the kernel gets memory that it has not had yet, and everybody else's files stay in the cache.
+// file system allows that. For what is large: a disk may be several times as quick as the kernel
+// gets memory that it has not had yet, and everybody else's files stay in the cache.
 enum class Through { cache, disk };
 
 // A file that appears under its name only when it is complete; until commit its name has a random
@@ -109,11 +109,11 @@ class AtomicFile {
 
   File directory_;
   std::filesystem::path name_, temporary_;  // in the directory
+  // What is appended and not written yet, on its way to a disk.
+  std::optional<PageBuffer> gathered_;
+  std::size_t gathered_bytes_ = 0;
   File file_;
   std::uint64_t size_ = 0;
-  std::optional<PageBuffer>
-      gathered_;  // what is appended and not written yet, on its way to a disk
-  std::size_t gathered_bytes_ = 0;
   bool committed_ = false;
 };
 

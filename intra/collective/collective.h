@@ -130,8 +130,8 @@ void together(Collective& collective, const std::string& what, Work&& work) {
 // The Gloo implementation of Collective: TCP, on the loopback interface if all ranks are on one
 // host.
 // Needs a world of at least two. Throws as make_collective does. Gloo applies the deadline to each
-// wait for a peer within an operation, and rounds it up to a second while ranks look for each
-// other.
+// wait for a peer within an operation. An operation fails about a second after the process of a
+// rank that takes part died.
 std::unique_ptr<Collective> make_gloo_collective(const Rendezvous& rendezvous);
 
 // Where other hosts find this one.

@@ -169,9 +169,14 @@ void GlooCollective::form(const Rendezvous& rendezvous) {
   const auto left = std::chrono::duration_cast<Milliseconds>(end - PatientStore::Clock::now());
   context_->setTimeout(std::max(left / 5, Milliseconds(1)));
   std::shared_ptr<gloo::transport::Device> connecting = device;
-  context_->connectFullMesh(book.store(), connecting);
+  try {
+    context_->connectFullMesh(book.store(), connecting);
+    device->watch_for_breaks();
+  } catch (const std::exception&) {  // its sockets are closed when it is given up
+    if (rendezvous.given_up && rendezvous.given_up()) throw GroupGivenUp();
+    throw;
+  }
   context_->setTimeout(deadline_);
-  device->watch_for_breaks();
   // Past this point every rank has read every address, so that the book may close.
   barrier();
 }

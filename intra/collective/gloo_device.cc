@@ -2,7 +2,6 @@
 
 #include <poll.h>
 
-#include <atomic>
 #include <condition_variable>
 #include <cstdint>
 #include <mutex>
@@ -31,7 +30,8 @@ struct Wait {
   gloo::transport::UnboundBuffer& buffer;
   bool sends;
   const std::set<int>& peers;
-  std::atomic<bool> ended = false;  // as one of them is gone
+  bool seen = false;   // by the watch: it is not new
+  bool ended = false;  // as one of them is gone
 };
 
 // Looks after the connections of one group, in a thread of its own.
@@ -52,8 +52,9 @@ class Watch {
 
   std::unique_ptr<gloo::transport::Pair>& create_pair(int rank) {
     const std::lock_guard lock(mutex_);
+    auto& pair = tcp_->createPair(rank);
     pairs_.insert(rank);
-    return tcp_->createPair(rank);
+    return pair;
   }
 
   // From now on for breaks. A receive that nothing is sent for ends when its connection does.
@@ -68,9 +69,12 @@ class Watch {
 
   // Runs `wait`, which may be ended from here: then it throws.
   bool during(Wait& wait, const std::function<bool()>& run) {
-    const Announced announced(*this, wait);
-    const bool done = run();
-    if (wait.ended) throw gloo::IoException("the connection to a rank broke");
+    bool done = false;
+    {
+      const Announced announced(*this, wait);
+      done = run();
+    }
+    if (wait.ended || !done) throw gloo::IoException("the connection to a rank broke");
     return done;
   }
 
@@ -123,10 +127,11 @@ class Watch {
   }
 
   void end_if_broken() {
+    const bool is_new = !std::exchange(wait_->seen, true);
     for (Probe& probe : probes_) {
       if (!probe.broken_at && is_broken(*probe.receive)) probe.broken_at = Clock::now();
       const bool gone = probe.broken_at && Clock::now() - *probe.broken_at >= kGrace;
-      if (!gone || !wait_->peers.contains(probe.rank)) continue;
+      if (!gone || is_new || !wait_->peers.contains(probe.rank)) continue;
       wait_->ended = true;
       wait_->sends ? wait_->buffer.abortWaitSend() : wait_->buffer.abortWaitRecv();
     }

@@ -13,8 +13,7 @@
 
 namespace causeway::intra {
 
-// Asked several times a second while a group forms, also by another thread: true, and it is not
-// waited for any longer.
+// True: the group is not waited for any longer. Asked often while it forms, also by another thread.
 using GivenUp = std::function<bool()>;
 
 // What a wait of a group that forms ends with.
@@ -41,11 +40,12 @@ class PatientStore final : public gloo::rendezvous::FileStore {
 
 // Gloo's TCP. Sends and receives end about a second after the connection broke: Gloo's own (that of
 // 2025, too) end so only if no byte was on its way, and wait for their deadline otherwise, though
-// the other process is dead.
+// the other process is dead. A rank that leaves a group while others are still in an operation with
+// it ends that for them, too, even if it had done its part.
 class GlooDevice : public gloo::transport::Device {
  public:
-  // A group was connected by this device: from now on it is watched for breaks. Before that, waits
-  // for connections end when the group is given up; `given_up` is not asked any more.
+  // The group is connected, and watched for breaks from now on. Before that, waits for connections
+  // end when it is given up; from now on `given_up` is not asked.
   virtual void watch_for_breaks() = 0;
 };
 // For one group. Throws gloo's exceptions if this host does not have the address.

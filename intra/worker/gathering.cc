@@ -33,6 +33,8 @@ class WaitLog {
   std::chrono::steady_clock::time_point last_ = std::chrono::steady_clock::now();
 };
 
+constexpr std::chrono::seconds kPatienceToStop{2};  // with the ranks that are missing
+
 [[noreturn]] void stop() {
   throw std::system_error(Errc::interrupted, "stopped by a signal");
 }
@@ -43,18 +45,31 @@ Gathering::Gathering(const diloco::AttachRequest& request, const Attach& attach,
                      const MakeGroup& make_group, Interrupted interrupted, const Waiting& waiting)
     : interrupted_(std::move(interrupted)) {
   WaitLog log;
-  try {
-    session_ = attach(request, [&](const std::string& what) {
-      log(what);
-      if (waiting) waiting(what);
-      return !interrupted_();
-    });
-  } catch (const std::system_error& error) {
-    if (error.code() == std::errc::operation_canceled) stop();
-    throw;
+  const KeepWaiting keep_waiting = [&](const std::string& what) {
+    log(what);
+    if (waiting) waiting(what);
+    return !interrupted_();
+  };
+  // A rank that is to stop joins the others first: they stop together, and save.
+  using Clock = std::chrono::steady_clock;
+  Clock::time_point began;
+  const auto is_late = [&] { return Clock::now() - began > kPatienceToStop; };
+  const auto given_up = [&] { return session_->lost() || (is_late() && interrupted_()); };
+  while (!group_) {
+    try {
+      session_.reset();
+      session_ = attach(request, keep_waiting);
+      began = Clock::now();
+      group_ = make_group(session_->attachment(), given_up);
+    } catch (const std::system_error& error) {
+      if (error.code() == std::errc::operation_canceled) stop();
+      if (error.code() != Errc::collective) throw;
+      if (interrupted_()) stop();
+      // Another rank left before the group stood: no failure of this one.
+      if (!session_->lost()) throw;
+      spdlog::info("{}; this worker attaches again", error.what());
+    }
   }
-  group_ =
-      make_group(session_->attachment(), [this] { return session_->lost() || interrupted_(); });
 }
 
 diloco::Instruction Gathering::next(const Waiting& waiting) {

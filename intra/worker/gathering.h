@@ -28,8 +28,8 @@ using MakeGroup = std::function<std::unique_ptr<Collective>(const diloco::Attach
 
 class Gathering {
  public:
-  // Attaches and forms the group of the ranks that are there. Throws Errc::interrupted,
-  // Errc::collective, and what attach throws.
+  // Attaches and forms the group of the ranks that are there; again, when one of them leaves
+  // meanwhile. Throws Errc::interrupted, Errc::collective, and what attach throws.
   Gathering(const diloco::AttachRequest& request, const Attach& attach, const MakeGroup& make_group,
             Interrupted interrupted, const Waiting& waiting = {});
 

@@ -100,8 +100,8 @@ void RegionWorker::begin_run() {
 WorkerResult RegionWorker::run() {
   for (;;) {
     // Killed between its result and its end: its coordinator may have ended as well.
-    const auto result = result_from(state_.version);
-    if (result && result->progress.round() == state_.version) return *result;
+    const auto left = result();
+    if (left && left->progress.round() == state_.version && state_.version > 0) return *left;
     try {
       gather();
       while (const auto stint = driver_.next()) take(*stint);
@@ -119,12 +119,15 @@ WorkerResult RegionWorker::run() {
   }
 }
 
-std::optional<WorkerResult> RegionWorker::result_from(std::uint64_t version) const {
+std::optional<WorkerResult> RegionWorker::result() const {
   const std::optional<WorkerResult> result = read_result(options_.directory);
-  const bool of_this_run = result && result->progress.round() >= version &&
-                           result->run_steps == options_.train.steps &&
-                           result->progress.round() > 0;
-  return of_this_run ? result : std::nullopt;
+  return result && result->run_steps == options_.train.steps ? result : std::nullopt;
+}
+
+std::optional<WorkerResult> RegionWorker::result_of_others() const {
+  std::optional<WorkerResult> theirs = result();
+  const bool of_this_run = theirs && !state_.run_id.empty() && theirs->run_id == state_.run_id;
+  return of_this_run && theirs->progress.round() >= state_.version ? theirs : std::nullopt;
 }
 
 std::unique_ptr<Gathering> RegionWorker::attach() {
@@ -142,7 +145,7 @@ std::unique_ptr<Gathering> RegionWorker::attach() {
   using Clock = std::chrono::steady_clock;
   const auto waiting = [this, answered_at = Clock::now()](const std::string& what) mutable {
     if (!what.starts_with(diloco::WorkerSession::kNobodyAnswers)) answered_at = Clock::now();
-    if (Clock::now() - answered_at > kPatience) ended_by_others_ = result_from(state_.version);
+    if (Clock::now() - answered_at > kPatience) ended_by_others_ = result_of_others();
   };
   diloco::AttachRequest request = driver_.request();
   request.data = data_ = trainer_->data();
@@ -353,6 +356,7 @@ WorkerResult RegionWorker::make_result() {
   report();
   WorkerResult result{.progress = progress_,
                       .run_steps = options_.train.steps,
+                      .run_id = state_.run_id,
                       .common_val_loss = trainer_->evaluate_common(
                           spans().settled(Flat::anchor), options_.train.validation_sequences),
                       .params_digest = diloco::to_hex(driver_.round().ownership().root(

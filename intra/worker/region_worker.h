@@ -41,8 +41,9 @@ class RegionWorker final : private RoundTrainer {
   bool load();
   void begin_run();
   OuterRound make_round() const;
-  // What a worker of this region left of the whole run, if it ended with `version` or a later one.
-  std::optional<WorkerResult> result_from(std::uint64_t version) const;
+  // What a worker of this region left of the whole run.
+  std::optional<WorkerResult> result() const;
+  std::optional<WorkerResult> result_of_others() const;  // that are ahead of this one
   void gather();
   std::unique_ptr<Gathering> attach();
 

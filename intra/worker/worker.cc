@@ -185,6 +185,7 @@ class Worker::Implementation final : private intra::RoundTrainer {
     count_up_to(state_.work.data_cursor / settings_.samples_per_step);
     report();
     intra::WorkerResult result{.progress = progress_,
+                               .run_id = state_.run_id,
                                .params_digest = diloco::to_hex(driver_.round().ownership().root(
                                    gathering_->group(), spans_, intra::Flat::anchor))};
     result.progress.set_step(steps_);

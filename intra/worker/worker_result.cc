@@ -16,6 +16,7 @@ using Json = nlohmann::ordered_json;
 // Throws nlohmann::json::exception if what every trainer tells is missing.
 WorkerResult parse_result(const nlohmann::json& json) {
   WorkerResult result{.progress = diloco::progress_of(json),
+                      .run_id = json.value("run", ""),
                       .params_digest = json.at("params_digest")};
   result.progress.set_step(json.at("steps"));
   result.progress.set_round(json.at("rounds"));
@@ -39,6 +40,7 @@ Json to_json(const WorkerResult& result) {
   Json json = diloco::to_json(result.progress);
   json["steps"] = result.progress.step();
   json["rounds"] = result.progress.round();
+  json["run"] = result.run_id;
   json["params_digest"] = result.params_digest;
   for (const char* passing : {"step", "round", "loss", "phase"}) json.erase(passing);
   if (result.by_program()) {

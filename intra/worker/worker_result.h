@@ -22,6 +22,7 @@ struct WorkerResult {
   // said here.
   diloco::Progress progress = {};
   std::uint64_t run_steps = 0;                 // of the run that it is the result of
+  std::string run_id = {};                     // its; empty: an earlier version wrote it
   std::optional<double> common_val_loss = {};  // on data.validation_files
   std::string params_digest = {};              // hex Merkle root of the final anchor
   bool timed_steps = false;

@@ -3,6 +3,8 @@
 
 #include <gloo/rendezvous/file_store.h>
 #include <gloo/rendezvous/prefix_store.h>
+#include <gloo/transport/context.h>
+#include <gloo/transport/tcp/device.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <signal.h>
@@ -63,6 +65,19 @@ TEST(GlooCollective, IsGivenUpWhenARankCameAndLeftNoAddress) {
   const TemporaryDirectory directory;
   gloo::rendezvous::FileStore files(directory.path());
   gloo::rendezvous::PrefixStore("test", files).set("here1", {'1'});
+  expect_given_up(directory);
+}
+
+// The rank's address is higher than ours, so that it is the one to connect.
+TEST(GlooCollective, IsGivenUpWhenARankLeftAnAddressAndDoesNotConnect) {
+  const TemporaryDirectory directory;
+  gloo::rendezvous::FileStore files(directory.path());
+  gloo::rendezvous::PrefixStore book("test", files);
+  const auto other = gloo::transport::tcp::CreateDevice(gloo::transport::tcp::attr("127.0.0.2"))
+                         ->createContext(1, 2);
+  book.set("here1", {'1'});
+  book.set("rank_1", {'h'});
+  book.set("1", other->createPair(0)->address().bytes());
   expect_given_up(directory);
 }
 
@@ -193,7 +208,9 @@ void expect_failure_in_a_message_of(std::size_t root) {
         std::this_thread::yield();
       if (rank == 1) raise(SIGKILL);
     });
-    return fails([&] { group->broadcast(rank == root ? std::span(sent) : arriving, root); });
+    return fails([&] {
+      for (;;) group->broadcast(rank == root ? std::span(sent) : arriving, root);
+    });
   });
   const int status = processes.wait(0);
   EXPECT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == 0) << "wait status " << status;

@@ -44,8 +44,11 @@ TEST(WorkerResult, LeavesAResultThatEndsALaterLifeWithoutACoordinator) {
 
 TEST(WorkerResult, ComesBackAsItWasWritten) {
   const intra::TemporaryDirectory directory;
-  intra::WorkerResult written{
-      .run_steps = 9, .common_val_loss = 1.5, .params_digest = "ab", .timed_steps = true};
+  intra::WorkerResult written{.run_steps = 9,
+                              .run_id = "0a",
+                              .common_val_loss = 1.5,
+                              .params_digest = "ab",
+                              .timed_steps = true};
   diloco::Progress& end = written.progress;
   end.set_step(8);
   end.set_round(2);
@@ -65,6 +68,7 @@ TEST(WorkerResult, ComesBackAsItWasWritten) {
   ASSERT_TRUE(read);
   EXPECT_EQ(read->progress.SerializeAsString(), end.SerializeAsString());
   EXPECT_EQ(read->run_steps, 9);
+  EXPECT_EQ(read->run_id, "0a");
   EXPECT_EQ(read->common_val_loss, 1.5);
   EXPECT_EQ(read->params_digest, "ab");
   EXPECT_TRUE(read->timed_steps);
