@@ -40,7 +40,6 @@ Json to_json(const WorkerResult& result) {
   Json json = diloco::to_json(result.progress);
   json["steps"] = result.progress.step();
   json["rounds"] = result.progress.round();
-  json["run"] = result.run_id;
   json["params_digest"] = result.params_digest;
   for (const char* passing : {"step", "round", "loss", "phase"}) json.erase(passing);
   if (result.by_program()) {
@@ -58,7 +57,8 @@ void write_result(const std::filesystem::path& directory, const WorkerResult& re
   Json json = to_json(result);
   const auto device_memory = json.find("device_memory_peak_bytes");
   if (device_memory != json.end() && device_memory->is_null()) *device_memory = 0;  // as ever here
-  json.update({{"format", diloco::kJsonFormat}, {"xxh3", diloco::kNoChecksum}});
+  json.update(
+      {{"run", result.run_id}, {"format", diloco::kJsonFormat}, {"xxh3", diloco::kNoChecksum}});
   diloco::replace_file(directory / "result.json", diloco::json_with_checksum(json.dump(2) + "\n"),
                        diloco::Durability::on_disk);
 }

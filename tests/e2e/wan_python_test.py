@@ -46,7 +46,7 @@ class WanPython(WanCase):
         with self.wan() as wan:
             address = wan.address("us", "eu")
             wan.cut("eu", "us")
-            with self.assertRaises(ConnectionResetError):
+            with self.assertRaises(OSError):  # a reset, which the shutdown before may meet as well
                 self.echoed(*address)
             wan.heal("eu", "us")
             self.assertEqual(self.echoed(*address), b"hello")
