@@ -90,8 +90,9 @@ class Credit(EndToEnd):
 class Noise(RunByHand):
     def test_a_region_that_contributes_noise_comes_last(self):
         config = self.config(addresses=self.addresses, steps=100, **CALM)
-        # It needs a snapshot soon, before quick rounds are over.
-        config.write_text(re.sub("checkpoint_rounds = .*", "checkpoint_rounds = 1", config.read_text()) + '[ledger]\nkeep = "all"\n')
+        # It needs a snapshot before most rounds are over: soon, and they are long.
+        text = re.sub("checkpoint_rounds = .*", "checkpoint_rounds = 1", config.read_text())
+        config.write_text(re.sub("(?m)^batch = .*", "batch = 64", text) + '[ledger]\nkeep = "all"\n')
         liar = REGIONS[0]  # its initial values are the run's, so it must not found it
         coordinators = [self.coordinator(config, region, "--found" if region == REGIONS[1] else "--join") for region in REGIONS]
         workers = [self.start_program(NOISE_WORKER, config, liar, self.region_directory(liar))]
