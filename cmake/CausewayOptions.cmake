@@ -82,7 +82,7 @@ function(causeway_hot)
   endif()
 endfunction()
 
-# Files that do not compute, in a library that does.
+# Files that do not compute, of a target that does.
 function(causeway_cold_files)
   if(CMAKE_CXX_FLAGS_RELEASE MATCHES "-O3" AND CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
     set_property(SOURCE ${ARGN} APPEND PROPERTY COMPILE_OPTIONS -O1 -finline-small-functions)
