@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <bit>
 #include <future>
-#include <initializer_list>
 #include <thread>
 
 #include "inter/base/sha256_lanes.h"
@@ -20,44 +19,57 @@ static_assert(std::has_single_bit(kLeafBytes) && kHashPartBytes % kLeafBytes == 
                   std::has_single_bit(kHashPartBytes),
               "a part is a subtree");
 
-Sha256Hash hash_of(Sha256& hash, std::initializer_list<std::span<const std::byte>> parts) {
-  for (const std::span<const std::byte> part : parts) hash.update(part);
+Sha256Hash hash_of(Sha256& hash, std::byte tag, std::span<const std::byte> content) {
+  hash.update({&tag, 1});
+  hash.update(content);
   return hash.finish();
+}
+
+// *hashes[i] = SHA-256(tag || size bytes from contents[i] on), several at a time where the CPU can.
+void hash_all(Sha256& hash, std::byte tag, std::size_t size,
+              std::span<const std::byte* const> contents, std::span<Sha256Hash* const> hashes) {
+  std::size_t done = 0;
+  for (const Sha256Lanes& lanes : sha256_lanes())
+    for (; done + lanes.count <= contents.size(); done += lanes.count)
+      hash_tagged(lanes, tag, size, &contents[done], &hashes[done]);
+  for (; done < contents.size(); ++done) *hashes[done] = hash_of(hash, tag, {contents[done], size});
 }
 
 }  // namespace
 
-Sha256Hash LeafHasher::hash_alone(std::span<const std::byte> leaf) {
-  return hash_of(hash_, {{&kLeafTag, 1}, leaf});
-}
-
 void LeafHasher::add(std::span<const std::byte> leaf, Sha256Hash& hash) {
-  if (leaf.size() < kLeafBytes || !has_sha256_lanes()) {
-    hash = hash_alone(leaf);
+  if (leaf.size() < kLeafBytes) {
+    hash = hash_of(hash_, kLeafTag, leaf);
     return;
   }
   leaves_[waiting_] = leaf.data();
   hashes_[waiting_] = &hash;
-  if (++waiting_ < kSha256Lanes) return;
-  hash_leaves(leaves_, hashes_);
-  waiting_ = 0;
+  if (++waiting_ == kAtOnce) finish();
 }
 
 void LeafHasher::finish() {
-  for (std::size_t i = 0; i < waiting_; ++i) *hashes_[i] = hash_alone({leaves_[i], kLeafBytes});
+  hash_all(hash_, kLeafTag, kLeafBytes, std::span(leaves_, waiting_), std::span(hashes_, waiting_));
   waiting_ = 0;
 }
 
+// Each level in the place of the one below: a node is written only once all are read that stood
+// there.
 Sha256Hash tree_root(std::vector<Sha256Hash> nodes) {
   Sha256 hash;
   if (nodes.empty()) return hash.finish();
+  std::vector<const std::byte*> pairs;
+  std::vector<Sha256Hash*> parents;
   while (nodes.size() > 1) {
-    const std::size_t pairs = nodes.size() / 2;
-    for (std::size_t i = 0; i < pairs; ++i) {
-      nodes[i] = hash_of(hash, {{&kInnerTag, 1}, std::as_bytes(std::span(&nodes[2 * i], 2))});
+    const std::size_t count = nodes.size() / 2;
+    pairs.resize(count);
+    parents.resize(count);
+    for (std::size_t i = 0; i < count; ++i) {
+      pairs[i] = std::as_bytes(std::span(&nodes[2 * i], 2)).data();
+      parents[i] = &nodes[i];
     }
-    if (nodes.size() % 2 == 1) nodes[pairs] = nodes.back();
-    nodes.resize(pairs + nodes.size() % 2);
+    hash_all(hash, kInnerTag, 2 * sizeof(Sha256Hash), pairs, parents);
+    if (nodes.size() % 2 == 1) nodes[count] = nodes.back();
+    nodes.resize(count + nodes.size() % 2);
   }
   return nodes.front();
 }

@@ -20,20 +20,20 @@
 namespace causeway::inter {
 
 inline constexpr std::size_t kLeafBytes = 16U << 10;
-inline constexpr std::size_t kSha256Lanes = 2;  // leaves at once (sha256_lanes.h)
 
-// Hashes leaves, several at a time where the CPU can. Leaves and hashes must live until finish().
+// Hashes leaves, several at a time where the CPU can (sha256_lanes.h). Leaves and hashes must live
+// until finish().
 class LeafHasher {
  public:
   void add(std::span<const std::byte> leaf, Sha256Hash& hash);  // at most kLeafBytes
   void finish();
 
  private:
-  Sha256Hash hash_alone(std::span<const std::byte> leaf);
+  static constexpr std::size_t kAtOnce = 16;
 
   Sha256 hash_;
-  const std::byte* leaves_[kSha256Lanes] = {};
-  Sha256Hash* hashes_[kSha256Lanes] = {};
+  const std::byte* leaves_[kAtOnce] = {};
+  Sha256Hash* hashes_[kAtOnce] = {};
   std::size_t waiting_ = 0;
 };
 

@@ -1,145 +1,59 @@
 #include "inter/base/sha256_lanes.h"
 
-#include <cassert>
-
-#if defined(__x86_64__)
-
-#include <cpuid.h>
-#include <immintrin.h>
-
 #include <cstdint>
 #include <cstring>
-
-#include "inter/base/sha256_state.h"
-
-// In functions, not for the whole file: a CPU without them must run the rest of it.
-#define CAUSEWAY_SHA_NI __attribute__((target("sha,sse4.1,ssse3")))
+#include <vector>
 
 namespace causeway::inter {
 namespace {
 
 constexpr std::size_t kBlockBytes = 64;
 
-// The eight words of a state (FIPS 180-4: a to h) in the order in which the instructions want them.
-struct Lane {
-  __m128i abef, cdgh;
-};
-
-CAUSEWAY_SHA_NI Lane initial_lane() {
-  const Sha256State initial;
-  const auto word = [&initial](int i) { return static_cast<int>(initial.words[i]); };
-  return {_mm_set_epi32(word(0), word(1), word(4), word(5)),
-          _mm_set_epi32(word(2), word(3), word(6), word(7))};
-}
-
-CAUSEWAY_SHA_NI __m128i load_words(const std::byte* from) {
-  const __m128i big_endian = _mm_set_epi64x(0x0C0D0E0F08090A0B, 0x0405060700010203);
-  return _mm_shuffle_epi8(_mm_loadu_si128(reinterpret_cast<const __m128i*>(from)), big_endian);
-}
-
-// The four words of the schedule that follow on the sixteen in `w`, of which the oldest are in
-// w[group % 4].
-CAUSEWAY_SHA_NI __m128i next_words(const __m128i (&w)[4], unsigned group) {
-  const __m128i last = w[(group + 3) % 4];
-  const __m128i sum = _mm_add_epi32(_mm_sha256msg1_epu32(w[group % 4], w[(group + 1) % 4]),
-                                    _mm_alignr_epi8(last, w[(group + 2) % 4], 4));
-  return _mm_sha256msg2_epu32(sum, last);
-}
-
-// A block of each message, four rounds of each in turn.
-CAUSEWAY_SHA_NI void add_blocks(Lane (&lanes)[kSha256Lanes],
-                                const std::byte* const (&blocks)[kSha256Lanes]) {
-  static constexpr Sha256Rounds kRounds;
-  Lane now[kSha256Lanes];
-  __m128i words[kSha256Lanes][4];
-  for (std::size_t i = 0; i < kSha256Lanes; ++i) now[i] = lanes[i];
-#pragma GCC unroll 16
-  for (unsigned group = 0; group < 16; ++group) {
-    const __m128i rounds =
-        _mm_loadu_si128(reinterpret_cast<const __m128i*>(&kRounds.words[4 * group]));
-#pragma GCC unroll 4
-    for (std::size_t i = 0; i < kSha256Lanes; ++i) {
-      __m128i& w = words[i][group % 4];
-      w = group < 4 ? load_words(blocks[i] + 16 * group) : next_words(words[i], group);
-      const __m128i sum = _mm_add_epi32(w, rounds);
-      now[i].cdgh = _mm_sha256rnds2_epu32(now[i].cdgh, now[i].abef, sum);
-      now[i].abef = _mm_sha256rnds2_epu32(now[i].abef, now[i].cdgh, _mm_shuffle_epi32(sum, 0x0E));
-    }
-  }
-  for (std::size_t i = 0; i < kSha256Lanes; ++i) {
-    lanes[i].abef = _mm_add_epi32(lanes[i].abef, now[i].abef);
-    lanes[i].cdgh = _mm_add_epi32(lanes[i].cdgh, now[i].cdgh);
-  }
-}
-
-CAUSEWAY_SHA_NI Sha256Hash hash_of(const Lane& lane) {
-  std::uint32_t abef[4], cdgh[4];  // the last first
-  _mm_storeu_si128(reinterpret_cast<__m128i*>(abef), lane.abef);
-  _mm_storeu_si128(reinterpret_cast<__m128i*>(cdgh), lane.cdgh);
-  const std::uint32_t words[8] = {abef[3], abef[2], cdgh[3], cdgh[2],
-                                  abef[1], abef[0], cdgh[1], cdgh[0]};
+Sha256Hash hash_of(const Sha256State& state) {
   Sha256Hash hash;
   for (unsigned i = 0; i < hash.size(); ++i)
-    hash[i] = static_cast<std::uint8_t>(words[i / 4] >> (24 - 8 * (i % 4)));
+    hash[i] = static_cast<std::uint8_t>(state.words[i / 4] >> (24 - 8 * (i % 4)));
   return hash;
 }
 
 }  // namespace
 
-bool has_sha256_lanes() {
-  static const bool has = [] {
-    unsigned eax = 0, ebx = 0, ecx = 0, edx = 0;
-    constexpr unsigned kFeatures = 7, kSha = 1U << 29;
-    return __get_cpuid_count(kFeatures, 0, &eax, &ebx, &ecx, &edx) != 0 && (ebx & kSha) != 0 &&
-           __builtin_cpu_supports("sse4.1") != 0;
+std::span<const Sha256Lanes> sha256_lanes() {
+  static const std::vector<Sha256Lanes> all = [] {
+    std::vector<Sha256Lanes> here;
+    for (const auto& lanes : {Sha256Lanes{16, sha256_sixteen_lanes()}, {2, sha256_two_lanes()}})
+      if (lanes.add_blocks != nullptr) here.push_back(lanes);
+    return here;
   }();
-  return has;
+  return all;
 }
 
-// The tag stands before the bytes, so that every block but the first begins a byte earlier than
-// sixteen of them do, and the last byte is in a block of its own.
-CAUSEWAY_SHA_NI void hash_leaves(const std::byte* const (&leaves)[kSha256Lanes],
-                                 Sha256Hash* const (&hashes)[kSha256Lanes]) {
-  const std::byte* blocks[kSha256Lanes];
-  std::byte own[kSha256Lanes][kBlockBytes] = {};
-  Lane lanes[kSha256Lanes];
-  for (std::size_t i = 0; i < kSha256Lanes; ++i) {
-    lanes[i] = initial_lane();
-    blocks[i] = own[i];
-    std::memcpy(own[i] + 1, leaves[i], kBlockBytes - 1);
+// The tag stands before the bytes, so that each block but the first begins a byte before a multiple
+// of 64 of them, and the last byte is in a block of its own.
+void hash_tagged(const Sha256Lanes& lanes, std::byte tag, std::size_t size,
+                 const std::byte* const* contents, Sha256Hash* const* hashes) {
+  Sha256State states[kSha256LanesMax];
+  std::byte own[kSha256LanesMax][kBlockBytes];
+  const std::byte* from[kSha256LanesMax];
+  for (std::size_t i = 0; i < lanes.count; ++i) {
+    from[i] = own[i];
+    own[i][0] = tag;
+    std::memcpy(own[i] + 1, contents[i], kBlockBytes - 1);
   }
-  add_blocks(lanes, blocks);
-  for (std::size_t at = kBlockBytes; at < kLeafBytes; at += kBlockBytes) {
-    for (std::size_t i = 0; i < kSha256Lanes; ++i) blocks[i] = leaves[i] + at - 1;
-    add_blocks(lanes, blocks);
-  }
-  constexpr std::uint32_t kBits = 8 * (1 + kLeafBytes);
-  for (std::size_t i = 0; i < kSha256Lanes; ++i) {
+  lanes.add_blocks(states, from, 1);
+  for (std::size_t i = 0; i < lanes.count; ++i) from[i] = contents[i] + kBlockBytes - 1;
+  lanes.add_blocks(states, from, size / kBlockBytes - 1);
+  const std::uint64_t bits = 8 * (1 + std::uint64_t{size});
+  for (std::size_t i = 0; i < lanes.count; ++i) {
+    from[i] = own[i];
     std::memset(own[i], 0, kBlockBytes);
-    own[i][0] = leaves[i][kLeafBytes - 1];
+    own[i][0] = contents[i][size - 1];
     own[i][1] = std::byte{0x80};
-    for (unsigned byte = 0; byte < 4; ++byte)
-      own[i][kBlockBytes - 1 - byte] = std::byte{static_cast<std::uint8_t>(kBits >> 8 * byte)};
-    blocks[i] = own[i];
+    for (unsigned byte = 0; byte < sizeof(bits); ++byte)
+      own[i][kBlockBytes - 1 - byte] = std::byte{static_cast<std::uint8_t>(bits >> 8 * byte)};
   }
-  add_blocks(lanes, blocks);
-  for (std::size_t i = 0; i < kSha256Lanes; ++i) *hashes[i] = hash_of(lanes[i]);
+  lanes.add_blocks(states, from, 1);
+  for (std::size_t i = 0; i < lanes.count; ++i) *hashes[i] = hash_of(states[i]);
 }
 
 }  // namespace causeway::inter
-
-#else
-
-namespace causeway::inter {
-
-bool has_sha256_lanes() {
-  return false;
-}
-
-void hash_leaves(const std::byte* const (&)[kSha256Lanes], Sha256Hash* const (&)[kSha256Lanes]) {
-  assert(false);
-}
-
-}  // namespace causeway::inter
-
-#endif

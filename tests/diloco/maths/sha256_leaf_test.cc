@@ -27,23 +27,24 @@ TEST(Sha256Leaf, IsTheLeafOfTheMerkleTree) {
 
 // Two readings of the same standard: the portable one above, and the CPU's instructions.
 TEST(Sha256Lanes, HashSeveralLeavesAsOneIsHashedAlone) {
-  if (!inter::has_sha256_lanes()) GTEST_SKIP() << "this CPU has no instructions for SHA-256";
+  if (inter::sha256_lanes().empty()) GTEST_SKIP() << "this CPU has no instructions for it";
   std::mt19937 chance(2);
-  constexpr std::size_t kLanes = inter::kSha256Lanes;
-  std::vector<float> values(kLanes * kLeafElements);
+  std::vector<float> values(inter::kSha256LanesMax * kLeafElements);
   for (float& value : values) value = std::bit_cast<float>(static_cast<std::uint32_t>(chance()));
-  const std::byte* leaves[kLanes];
-  Digest found[kLanes];
-  Digest* digests[kLanes];
-  for (std::size_t lane = 0; lane < kLanes; ++lane) {
-    leaves[lane] = reinterpret_cast<const std::byte*>(values.data() + lane * kLeafElements);
-    digests[lane] = &found[lane];
-  }
-  inter::hash_leaves(leaves, digests);
-  for (std::size_t lane = 0; lane < kLanes; ++lane) {
-    Digest expected{};
-    hash_leaf(values.data() + lane * kLeafElements, expected);
-    EXPECT_EQ(found[lane], expected) << "lane " << lane;
+  for (const inter::Sha256Lanes& lanes : inter::sha256_lanes()) {
+    const std::byte* leaves[inter::kSha256LanesMax];
+    Digest found[inter::kSha256LanesMax] = {};
+    Digest* digests[inter::kSha256LanesMax];
+    for (std::size_t lane = 0; lane < lanes.count; ++lane) {
+      leaves[lane] = reinterpret_cast<const std::byte*>(values.data() + lane * kLeafElements);
+      digests[lane] = &found[lane];
+    }
+    inter::hash_tagged(lanes, std::byte{0}, inter::kLeafBytes, leaves, digests);
+    for (std::size_t lane = 0; lane < lanes.count; ++lane) {
+      Digest expected{};
+      hash_leaf(values.data() + lane * kLeafElements, expected);
+      EXPECT_EQ(found[lane], expected) << "lane " << lane << " of " << lanes.count;
+    }
   }
 }
 
