@@ -69,6 +69,10 @@ void File::write_at(std::uint64_t offset, std::span<const std::byte> bytes,
   }
 }
 
+void File::begin_sync() noexcept {
+  ::sync_file_range(descriptor_, 0, 0, SYNC_FILE_RANGE_WRITE);  // a hint: failure means nothing
+}
+
 std::size_t File::read_at(std::uint64_t offset, std::span<std::byte> bytes) const {
   std::size_t filled = 0;
   while (filled < bytes.size()) {

@@ -25,9 +25,16 @@ std::chrono::nanoseconds thread_cpu_time() {
   return std::chrono::seconds(now.tv_sec) + std::chrono::nanoseconds(now.tv_nsec);
 }
 
+// The disk is told each time that so much more is there.
+constexpr std::uint64_t kSyncBytes = 8U << 20;
+
 // Without instructions for SHA-256 one thread does not keep up with a fast link.
 std::size_t thread_count() {
   return std::clamp(std::thread::hardware_concurrency() / 4, 1U, 4U);
+}
+
+bool few_cores() {
+  return std::thread::hardware_concurrency() < 4;
 }
 
 }  // namespace
@@ -75,7 +82,8 @@ Verifier::Verifier(asio::any_io_executor executor, Spool& spool, Verdict verdict
       verdict_(std::move(verdict)),
       lost_(std::move(lost)),
       alive_(std::make_shared<Verifier*>(this)),
-      hashing_(std::move(hashing)) {
+      hashing_(std::move(hashing)),
+      in_place_(!hashing_ && few_cores()) {
   if (!hashing_) hashing_ = threads_.emplace(thread_count()).executor();
 }
 
@@ -98,7 +106,9 @@ Verifier::Buffer Verifier::buffer() {
 void Verifier::add(const BlobId& id, std::uint64_t chunk, std::span<const std::byte> bytes) {
   if (!alive_) return;
   auto work = std::make_shared<Chunk>(Chunk{id, spool_.life(id), chunk, bytes, {}, {}, {}});
-  if (under_way_ == kQueuedMax) {
+  const std::uint64_t here = spool_.received_bytes(id);
+  if (here / kSyncBytes != (here - bytes.size()) / kSyncBytes) begin_sync(id);
+  if (in_place_ || under_way_ == kQueuedMax) {
     work->make_hash();
     on_hashed(*work);
     return;
@@ -118,6 +128,18 @@ void Verifier::add(const BlobId& id, std::uint64_t chunk, std::span<const std::b
       verifier.buffers_.push_back(std::move(work->copy));
       verifier.on_hashed(*work);
     });
+  });
+}
+
+// In another thread: a disk with much to do already lets it wait.
+void Verifier::begin_sync(const BlobId& id) {
+  const auto file = spool_.partial(id);
+  if (!file) return;
+  asio::post(hashing_, [path = file->path] {
+    try {
+      File(path, O_WRONLY).begin_sync();
+    } catch (const std::system_error&) {  // it was removed meanwhile
+    }
   });
 }
 

@@ -1,5 +1,7 @@
-// Hashes what arrives, in threads of its own, so that no link waits for it: each chunk from memory,
-// as it comes and in any order. What is left when the last one comes is little. Internal to inter.
+// Hashes what arrives: each chunk from memory, as it comes and in any order, in threads of its own,
+// so that no link waits for it. On few cores, where such a thread would take the link's own core,
+// the link does it while the chunk is in its cache. The disk begins with what is there as well, so
+// that little is left when the last chunk comes. Internal to inter.
 #pragma once
 
 #include <chrono>
@@ -54,6 +56,7 @@ class Verifier {
   struct Chunk;
   struct Checked;
   Buffer buffer();
+  void begin_sync(const BlobId& id);
   void on_hashed(const Chunk& chunk);
   void on_checked(const Checked& checked);
   void on_rechecked(const BlobId& id, std::uint64_t life, const std::optional<std::string>& damage);
@@ -71,6 +74,7 @@ class Verifier {
   std::shared_ptr<Verifier*> alive_;  // what a thread sends back finds nobody after stop()
   std::optional<asio::thread_pool> threads_;
   asio::any_io_executor hashing_;
+  const bool in_place_;
 };
 
 }  // namespace causeway::inter
