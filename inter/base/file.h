@@ -52,8 +52,8 @@ class File {
   std::size_t read_at(std::uint64_t offset, std::span<std::byte> bytes) const;
   void resize(std::uint64_t size);  // new bytes are 0 and take no room
   void sync();
-  void
-  begin_sync() noexcept;  // the disk begins with what the kernel holds: a later sync() is short
+  // The disk begins with what the kernel holds, so that a later sync() is short.
+  void begin_sync() noexcept;
   // From now on writes go past the kernel's cache (O_DIRECT), or through it again. Past it memory,
   // offset and size are multiples of kPageBytes. False: the file system has no way past it.
   bool pass_cache(bool past) noexcept;

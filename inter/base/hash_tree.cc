@@ -48,6 +48,7 @@ void LeafHasher::add(std::span<const std::byte> leaf, Sha256Hash& hash) {
 }
 
 void LeafHasher::finish() {
+  static_assert(kAtOnce == kSha256LanesMax);
   hash_all(hash_, kLeafTag, kLeafBytes, std::span(leaves_, waiting_), std::span(hashes_, waiting_));
   waiting_ = 0;
 }

@@ -21,8 +21,10 @@ Sha256Hash hash_of(const Sha256State& state) {
 std::span<const Sha256Lanes> sha256_lanes() {
   static const std::vector<Sha256Lanes> all = [] {
     std::vector<Sha256Lanes> here;
+#if defined(__x86_64__)
     for (const auto& lanes : {Sha256Lanes{16, sha256_sixteen_lanes()}, {2, sha256_two_lanes()}})
       if (lanes.add_blocks != nullptr) here.push_back(lanes);
+#endif
     return here;
   }();
   return all;

@@ -6,7 +6,7 @@
 #include <cstddef>
 #include <span>
 
-#include "inter/base/hash_tree.h"
+#include "inter/base/hash.h"
 #include "inter/base/sha256_state.h"
 
 namespace causeway::inter {
@@ -28,7 +28,7 @@ std::span<const Sha256Lanes> sha256_lanes();  // what this CPU has, the most lan
 void hash_tagged(const Sha256Lanes& lanes, std::byte tag, std::size_t size,
                  const std::byte* const* contents, Sha256Hash* const* hashes);
 
-// Each nothing if this CPU has no such instructions.
+// For x86-64; each nothing if this CPU has no such instructions.
 AddBlocks sha256_two_lanes();      // SHA-NI
 AddBlocks sha256_sixteen_lanes();  // AVX-512
 

@@ -35,7 +35,7 @@ CAUSEWAY_AVX512 inline __m512i small_sigma(__m512i x) {
               _mm512_srli_epi32(x, kShift));
 }
 
-// rows[i] = word i of every lane's block, from row i = the 16 words of lane i's.
+// Before: rows[i] has the 16 words of lane i. After: word i of every lane.
 CAUSEWAY_AVX512 inline void transpose(__m512i (&rows)[kLanes]) {
   __m512i pairs[kLanes], fours[kLanes], eights[kLanes];
 #pragma GCC unroll 16
@@ -75,8 +75,8 @@ CAUSEWAY_AVX512 inline void load_block(__m512i (&words)[kLanes], const std::byte
   transpose(words);
 }
 
-// Rounds `first` to `first + 15`. Sixteen of them turn the state twice around, so that `s` has a to
-// h at the end as it had at the beginning.
+// Sixteen rounds turn the state twice around, so that `s` has a to h at the end as it had at the
+// beginning. The first sixteen take the words of the block as they are.
 template <bool kFirst>
 CAUSEWAY_AVX512 inline void sixteen_rounds(__m512i (&s)[8], __m512i (&words)[kLanes],
                                            const std::uint32_t* rounds) {
@@ -130,16 +130,6 @@ AddBlocks sha256_sixteen_lanes() {
   const bool here =
       __builtin_cpu_supports("avx512f") != 0 && __builtin_cpu_supports("avx512bw") != 0;
   return here ? add_blocks : nullptr;
-}
-
-}  // namespace causeway::inter
-
-#else
-
-namespace causeway::inter {
-
-AddBlocks sha256_sixteen_lanes() {
-  return nullptr;
 }
 
 }  // namespace causeway::inter

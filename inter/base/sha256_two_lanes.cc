@@ -90,14 +90,4 @@ AddBlocks sha256_two_lanes() {
 
 }  // namespace causeway::inter
 
-#else
-
-namespace causeway::inter {
-
-AddBlocks sha256_two_lanes() {
-  return nullptr;
-}
-
-}  // namespace causeway::inter
-
 #endif

@@ -49,7 +49,7 @@ class Verifier {
   void stop();  // waits for what is under way; no verdict comes any more
 
   std::uint64_t hashed_bytes() const { return hashed_bytes_; }
-  std::chrono::nanoseconds cpu_time() const { return cpu_time_; }  // of its threads
+  std::chrono::nanoseconds cpu_time() const { return cpu_time_; }  // of hashing
 
  private:
   using Buffer = std::unique_ptr<PageBuffer>;

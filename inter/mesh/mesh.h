@@ -18,7 +18,7 @@
 // Bulk: push_blob streams a blob from the spool in chunks over all data connections, each taking
 // the next chunk when it can; every chunk is acknowledged, and after any drop only what was not
 // acknowledged goes again. fetch_blob may be asked of several peers at once: they share the work.
-// Contents are hashed as they come, in a thread of its own.
+// Contents are hashed as they come (verifier.h).
 //
 // Threads: everything runs on the executor given, which must be one thread or a strand.
 #pragma once
@@ -186,7 +186,7 @@ class Mesh : public Channel {
 
   std::map<std::string, LinkStats> stats() const;
 
-  // What hashing arrivals has cost, in its own threads.
+  // What hashing arrivals has cost.
   struct Hashing {
     std::uint64_t bytes = 0;
     std::chrono::nanoseconds cpu_time{0};

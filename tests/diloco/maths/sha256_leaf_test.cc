@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "diloco/maths/digest.h"
+#include "inter/base/hash_tree.h"
 #include "inter/base/sha256_lanes.h"
 
 namespace causeway::diloco {

@@ -50,7 +50,7 @@ TEST(HashTree, IsThatOfRfc6962) {
 
 // What a receiver computes, whose chunks may have 64 KiB or 256 KiB.
 TEST(HashTree, IsTheRootOverItsParts) {
-  const auto bytes = content(10 * kLeafBytes + 9);
+  const auto bytes = content(70 * kLeafBytes + 9);  // more nodes than are hashed at once
   for (const std::size_t part_bytes :
        {kLeafBytes, 2 * kLeafBytes, 4 * kLeafBytes, 16 * kLeafBytes}) {
     std::vector<Sha256Hash> parts;
