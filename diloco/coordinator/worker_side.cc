@@ -136,7 +136,6 @@ void WorkerSide::carry_out(const WelcomeWorker& action) {
 
 void WorkerSide::carry_out(const OrderTrain& action) {
   server_->train(action);
-  last_order_ = without_contributing(action);
   reached(ProtocolState::train_ordered);
 }
 
@@ -269,10 +268,9 @@ void WorkerSide::see_off() {
 
 // The disk fails: the worker keeps its numbers in memory and does not need us for inner steps.
 void WorkerSide::train_on() {
-  if (!last_order_ || last_order_->round != version_) {
-    return server_->waiting_for("its coordinator's disk to take data again");
-  }
-  carry_out(*last_order_);
+  const std::optional<OrderContinue> steps = context_.protocol().steps_from(version_);
+  if (steps) return carry_out(*steps);
+  server_->waiting_for("its coordinator's disk to take data again");
 }
 
 // ---- What it says ----

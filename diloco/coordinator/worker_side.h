@@ -78,8 +78,7 @@ class WorkerSide : public WorkerServerHandler {
   std::optional<Round> applying_;
   std::uint64_t handings_ = 0;  // blobs that the worker was to get, so far; another one: void
   Round version_ = 0;           // that it holds
-  std::optional<Continue> last_order_;
-  std::string told_;  // that it waits for
+  std::string told_;            // that it waits for
   std::chrono::steady_clock::time_point heard_at_;
   std::optional<std::chrono::steady_clock::time_point> lost_at_;  // since it attached last
   inter::TaskGroup tasks_;

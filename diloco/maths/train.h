@@ -45,9 +45,4 @@ struct Continue {
   DataShare share{};
 };
 
-// The steps of `train`, as an order that leaves the contribution in flight.
-inline Continue without_contributing(const Train& train) {
-  return {train.round, train.k, train.data_cursor, train.schedule_step, train.share};
-}
-
 }  // namespace causeway::diloco

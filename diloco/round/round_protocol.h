@@ -167,6 +167,10 @@ class RoundProtocol {
   const std::optional<DataDigest>& data() const { return region_.worker.data(); }
   const Raft& raft() const { return region_.agreement.raft(); }
   const std::optional<Applied>& applied() const { return region_.worker.applied(); }
+  // What a worker that holds this version can do without anybody; none: nothing.
+  std::optional<OrderContinue> steps_from(Round version) const {
+    return orders_.steps_from(version);
+  }
   std::vector<inter::BlobId> wanted() const { return region_.fetcher.wanted(); }
   // One sentence on what this region waits for; empty while its worker is busy.
   std::string waiting_for(Time now) const {

@@ -47,8 +47,7 @@ void WorkerOrders::instruct_idle(Time now) {
   if (!share) return;
   if (region_.contributions.own(region_.history.version()) != nullptr) {
     // The outcome comes by record; without a majority within reach, nobody knows when.
-    if (region_.agreement.cut_off(now))
-      go_on(region_.history.version(), region_.history.schedule_step());
+    if (region_.agreement.cut_off(now)) go_on();
     return;
   }
   if (knows_where_the_run_stands(now) && !beginning_.holds_back(now)) train(*share);
@@ -64,12 +63,21 @@ bool WorkerOrders::knows_where_the_run_stands(Time now) const {
 }
 
 // In a round that it contributed to, or that was decided without it.
-void WorkerOrders::go_on(Round round, std::uint64_t schedule_step) {
-  region_.worker.order_to_continue({.round = round,
-                                    .k = region_.history.k_of(region_.options.self),
-                                    .data_cursor = region_.contributions.data_cursor(),
-                                    .schedule_step = schedule_step,
-                                    .share = *region_.history.share()});
+void WorkerOrders::go_on() {
+  const auto steps = steps_from(region_.worker.applied()->version);
+  if (steps) region_.worker.order_to_continue(*steps);
+}
+
+// Rounds after the last step have none: a worker that is told to take none asks again at once.
+std::optional<OrderContinue> WorkerOrders::steps_from(Round version) const {
+  const RunHistory& history = region_.history;
+  if (version > history.version() || history.over() || !history.share()) return std::nullopt;
+  const OrderContinue steps{.round = version,
+                            .k = history.k_of(region_.options.self),
+                            .data_cursor = region_.contributions.data_cursor(),
+                            .schedule_step = history.schedule_step(version),
+                            .share = *history.share()};
+  return steps.k > 0 ? std::optional(steps) : std::nullopt;
 }
 
 void WorkerOrders::train(const DataShare& share) {
@@ -114,11 +122,7 @@ void WorkerOrders::wait_for_payloads(Time now) {
   const bool has_detours = region_.peers.up().size() > region_.peers.linked().size();
   const bool by_witness =
       has_detours && !region_.peers.any_keeps_payloads(region_.agreement.members());
-  if ((!region_.agreement.cut_off(now) && !by_witness) || !region_.history.share() ||
-      region_.history.over())
-    return;
-  const Round applied = region_.worker.applied()->version;
-  go_on(applied, region_.history.schedule_step(applied));
+  if (region_.agreement.cut_off(now) || by_witness) go_on();
 }
 
 void WorkerOrders::apply(const CommitRecord& record) {

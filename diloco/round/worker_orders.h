@@ -19,12 +19,15 @@ class WorkerOrders {
   void welcome();
   // If it asks what to do and something is to be done, or must be called back from what it does.
   void instruct(Time now);
+  // What a worker that holds this version can do while nothing can be decided; none if the run says
+  // of no steps for it.
+  std::optional<OrderContinue> steps_from(Round version) const;
 
  private:
   void call_back();
   void instruct_idle(Time now);
   void train(const DataShare& share);
-  void go_on(Round round, std::uint64_t schedule_step);
+  void go_on();
   bool knows_where_the_run_stands(Time now) const;
   void catch_up(Time now);
   bool can_catch_up() const;

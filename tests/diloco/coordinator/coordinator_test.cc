@@ -109,16 +109,20 @@ TEST(Coordinator, ARegionThatLostEverythingJoinsAgain) {
 // Rank 0 of a lone region, by hand.
 class ByHand {
  public:
-  explicit ByHand(const TestRun& run) {
+  explicit ByHand(const TestRun& run, Round version = 0, const std::string& run_id = {}) {
     request_.socket = run.directory("a") / "worker.sock";
     request_.region = "a";
+    request_.version = version;
+    request_.has_lineage = !run_id.empty();
+    request_.run_id = run_id;
     session_ = WorkerSession::attach(request_, wait_);
   }
   WorkerSession& session() { return *session_; }
-  std::optional<Train> told_to_train() {
-    const Instruction instruction = session_->next(wait_);
-    const auto* train = std::get_if<Train>(&instruction);
-    return train != nullptr ? std::optional(*train) : std::nullopt;
+  template <typename Order>
+  std::optional<Order> told_to() {
+    Instruction instruction = session_->next(wait_);
+    auto* order = std::get_if<Order>(&instruction);
+    return order != nullptr ? std::optional(std::move(*order)) : std::nullopt;
   }
   void hand_over(const Train& order) {
     const std::string payload(2'000'000, 'p');
@@ -152,14 +156,14 @@ TEST(Coordinator, AWorkerThatCameAnewWhileItsPayloadWasCopiedHandsItOverAgain) {
   run.set_copying(copying.get_executor());
   run.start("a", Start::found);
   auto worker = std::make_unique<ByHand>(run);
-  const auto order = worker->told_to_train();
+  const auto order = worker->told_to<Train>();
   ASSERT_TRUE(order);
   worker->hand_over(*order);
   ASSERT_TRUE(TestRun::eventually([&] { return copies(run); }));
   worker.reset();
   worker = std::make_unique<ByHand>(run);
   EXPECT_FALSE(worker->session().attachment().contributed);
-  const auto again = worker->told_to_train();
+  const auto again = worker->told_to<Train>();
   ASSERT_TRUE(again);
   EXPECT_EQ(again->round, order->round);
   copying.run();  // of the first time: nobody is told
@@ -168,11 +172,38 @@ TEST(Coordinator, AWorkerThatCameAnewWhileItsPayloadWasCopiedHandsItOverAgain) {
   std::thread thread([&] { copying.run(); });
   worker->hand_over(*again);
   EXPECT_TRUE(worker->session().await_stored());
-  const Instruction next = worker->session().next([](const std::string&) { return true; });
-  EXPECT_TRUE(std::holds_alternative<Apply>(next));
+  EXPECT_TRUE(worker->told_to<Apply>());
   run.destroy("a");
   copying.stop();
   thread.join();
+}
+
+// The round that the worker is at then is one that it has had no order for.
+TEST(Coordinator, AWorkerTrainsOnAlsoIfTheDiskFillsAsItsRoundIsNotedAsApplied) {
+  TestRun run({"a"}, 3);
+  run.set_on_round([] { throw std::system_error(ENOSPC, std::generic_category(), "write"); });
+  run.start("a", Start::found);
+  auto worker = std::make_unique<ByHand>(run);
+  const auto order = worker->told_to<Train>();
+  ASSERT_TRUE(order);
+  worker->hand_over(*order);
+  ASSERT_TRUE(worker->session().await_stored());
+  ASSERT_TRUE(worker->told_to<Apply>());
+  const std::string run_id = worker->session().attachment().run_id;
+  worker->session().applied(1, {});
+  std::optional<Continue> on;
+  try {
+    on = worker->told_to<Continue>();
+  } catch (const std::system_error&) {  // the coordinator opened anew before it could say so
+    worker = std::make_unique<ByHand>(run, 1, run_id);
+    on = worker->told_to<Continue>();
+  }
+  ASSERT_TRUE(on);
+  EXPECT_EQ(on->round, 1);
+  EXPECT_EQ(on->k, 4U);
+  EXPECT_EQ(on->schedule_step, 4U);
+  EXPECT_EQ(on->data_cursor, order->data_cursor + 8) << "no sample is read twice";
+  EXPECT_EQ(on->share, order->share);
 }
 
 TEST(Coordinator, AStopEndsItWith130AndItsStateResumes) {

@@ -241,6 +241,7 @@ CoordinatorOptions TestRun::options(const std::string& region, Start start) cons
   options.directory = directory(region);
   options.protocol.spool_bytes = nodes_.at(region).spool_bytes_max;
   options.copying = copying_;
+  options.on_round = [on_round = on_round_](const std::string&) { on_round(); };
   if (sharded_) {
     options.protocol.exchange = ExchangeKind::sharded;
     options.shards = {.cut = cut_in_three,

@@ -97,6 +97,8 @@ class TestRun {
   void set_spool_bytes_max(const std::string& region, std::uint64_t bytes);
   // Where coordinators started from now on copy what workers hand over.
   void set_copying(asio::any_io_executor executor) { copying_ = std::move(executor); }
+  // What coordinators started from now on call for each round that their worker applied.
+  void set_on_round(std::function<void()> on_round) { on_round_ = std::move(on_round); }
   void set_grace_max(std::chrono::milliseconds grace) { grace_max_ = grace; }
   // All rounds, with three shards of each payload; sums have at least so many bytes.
   void shard(std::size_t sum_bytes = 0) {
@@ -134,6 +136,7 @@ class TestRun {
   mutable std::mutex mutex_;  // of what threads of coordinators add
   mutable std::map<std::string, std::vector<std::string>> summed_;
   asio::any_io_executor copying_;
+  std::function<void()> on_round_ = [] {};
   test::TemporaryDirectory root_;
   test::TestPki pki_;
   std::map<std::string, Node> nodes_;

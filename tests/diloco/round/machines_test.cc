@@ -190,6 +190,25 @@ TEST_F(MachinesTest, WorkerOrdersGoOnAfterAContributionWithoutAMajority) {
   EXPECT_TRUE(region_.worker.has_more());
 }
 
+TEST_F(MachinesTest, WorkerOrdersGoNowhereFromAVersionThatTheRunHasNot) {
+  EXPECT_TRUE(orders_.steps_from(0));
+  EXPECT_FALSE(orders_.steps_from(1));
+}
+
+// Told to take none it would ask again at once, for as long as nobody can be reached.
+TEST_F(MachinesTest, WorkerOrdersGoNowhereInARoundWithoutSteps) {
+  ProtocolOptions options = options_of_a();
+  options.pace = {.steps = 0, .k = 4, .fragments = 2};
+  Region region{options, state_of_a({"a", "b"})};
+  Beginning beginning{region};
+  Leader leader{region, beginning};
+  CatchUp catch_up{region};
+  const WorkerOrders orders{region, leader, catch_up, beginning};
+  ASSERT_FALSE(region.history.over());
+  ASSERT_EQ(region.history.k_of("a"), 0U);
+  EXPECT_FALSE(orders.steps_from(0));
+}
+
 // They had the same samples, say. The bytes are here already, and are not sent once more.
 TEST_F(MachinesTest, ExchangeReportsAPayloadThatThisRegionMadeAsWell) {
   Raft& raft = region_.agreement.raft();
