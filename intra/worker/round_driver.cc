@@ -275,10 +275,14 @@ Stint RoundDriver::take(Taking what, std::uint32_t count) {
 }
 
 // An earlier worker of this region may have died after it contributed and before it saved: the run
-// knows of its steps, and so do the cursors.
+// knows of its steps, and so do the cursors. What this one has in flight the coordinator may not
+// know: its disk was full. Of two contributions with the same samples only one would count.
 void RoundDriver::begin_at(std::uint64_t cursor) {
   trainer_.count_up_to(cursor / trainer_.batch().samples);
-  if (state_.work.steps == 0) state_.work.data_cursor = cursor;
+  if (state_.work.steps > 0) return;
+  for (const InFlight& own : state_.in_flight)
+    cursor = std::max(cursor, own.contribution.data_cursor);
+  state_.work.data_cursor = cursor;
 }
 
 bool RoundDriver::called_back() {

@@ -109,14 +109,16 @@ TEST(RegionWorker, DoesNotEndWellBeforeItsLastStateIsOnDisk) {
 
 // ---- Cut off ----
 
+constexpr std::uint64_t kAfterRound1 = 2 * kSteps * 6;  // a cursor
+
 // us does this many steps more in round 1, in two orders, then contributes them.
-void cut_off_in_round_1(FakeRun& run, std::uint32_t first, std::uint32_t second) {
-  constexpr std::uint64_t kCursor = 2 * kSteps * 6;
+void cut_off_in_round_1(FakeRun& run, std::uint32_t first, std::uint32_t second,
+                        std::uint64_t cursor = kAfterRound1) {
   run.cut_off = [=](const std::string& region, diloco::Round round,
                     int told) -> std::optional<diloco::Instruction> {
     if (region != "us" || round != 1) return {};
-    if (told == 0) return diloco::Continue{1, first, kCursor, kSteps};
-    if (told == 1) return diloco::Continue{1, second, kCursor, kSteps};
+    if (told == 0) return diloco::Continue{1, first, cursor, kSteps};
+    if (told == 1) return diloco::Continue{1, second, cursor, kSteps};
     if (told == 2) return diloco::Collect{1};
     return {};
   };
@@ -147,6 +149,25 @@ TEST(RegionWorker, TrainsOnWhileItIsCutOffAndContributesThatToo) {
     }
     EXPECT_EQ(run.contributions().size(), 2 * kRounds + 1);
   }
+}
+
+// Its coordinator's disk was full when it contributed, say.
+TEST(RegionWorker, CutOffItDoesNotReadSamplesAgainOfWhichItsCoordinatorDoesNotKnow) {
+  const TemporaryDirectory directory;
+  FakeRun run({"eu", "us"}, kRounds, kSteps);
+  cut_off_in_round_1(run, 2, 3, kAfterRound1 / 2);
+  RegionUnderTest eu(run, directory, "eu", 0, 2), us(run, directory, "us", 1, 2);
+  eu.start();
+  us.start();
+  EXPECT_EQ(us.finished().params_digest, eu.finished().params_digest);
+  int further = 0;
+  for (const diloco::Contribution& made : run.contributions()) {
+    if (made.part == 0) continue;
+    EXPECT_EQ(made.data_begin, kAfterRound1);
+    EXPECT_EQ(made.data_cursor, kAfterRound1 + 5 * 6);
+    ++further;
+  }
+  EXPECT_EQ(further, 1);
 }
 
 TEST(RegionWorker, CalledBackItDropsWhatWasNotCollected) {
