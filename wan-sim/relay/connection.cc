@@ -163,7 +163,8 @@ void Connection::read(Pipe& pipe) {
 
 void Connection::on_read(Pipe& pipe, std::error_code error, std::size_t bytes) {
   pipe.reading = false;
-  if (closed_) return;
+  // What was read while the reset was on its way comes too late for it.
+  if (closed_ || pipe.reset_sent) return;
   if (!error) {
     const Time now = Link::now();
     if (const auto unread = std::exchange(pipe.unread, {})) {
@@ -177,7 +178,7 @@ void Connection::on_read(Pipe& pipe, std::error_code error, std::size_t bytes) {
   }
   if (error != asio::error::eof) return send_reset(pipe);
   pipe.source_ended = true;
-  if (!pipe.reset_sent) send_finish(pipe);
+  send_finish(pipe);
 }
 
 void Connection::send_finish(Pipe& pipe) {

@@ -1,3 +1,7 @@
+#include <poll.h>
+
+#include <asio/steady_timer.hpp>
+
 #include "tests/wan-sim/relay/relay_fixture.h"
 
 namespace causeway::wan_sim {
@@ -40,6 +44,29 @@ TEST_F(RelayFaults, AResetOfTheClientReachesTheServer) {
   auto [client, server] = connected();
   close_with_reset(client);
   EXPECT_EQ(how_it_ends(server), asio::error::connection_reset);
+}
+
+// The relay learns of the reset by a write, before it has read what the server had said.
+TEST_F(RelayFaults, WhatAServerSaidJustBeforeItsResetIsLeftOut) {
+  use(fast(20ms));
+  auto [client, server] = connected();
+  std::string text;
+  run(send(client, "x"));
+  run(receive(server, text, 1));
+  run(send(server, "y"));
+  run(receive(client, text, 1));
+  asio::write(client, asio::buffer("z", 1));
+  run_until([&] { return relay_->stats().at({"a", "b"}).buffered_bytes == 1; });
+  asio::steady_timer before_it_arrives(context_, 1ms);
+  before_it_arrives.async_wait([&server = server](std::error_code) {
+    asio::write(server, asio::buffer("late", 4));
+    close_with_reset(server);
+  });
+  ::poll(nullptr, 0, 40);  // both are due: the relay writes next, and looks at no socket before
+  std::error_code error;
+  run(receive_all(client, text, error));
+  EXPECT_EQ(error, asio::error::connection_reset);
+  EXPECT_EQ(text, "y");
 }
 
 TEST_F(RelayFaults, WritingToAClientThatIsGoneResetsTheServer) {
