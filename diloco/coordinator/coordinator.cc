@@ -229,7 +229,9 @@ void Coordinator::Implementation::lose(const inter::BlobId& blob) {
 
 std::string Coordinator::Implementation::waiting_for() const {
   const std::string for_room = worker_->intake().waiting_for();
-  return for_room.empty() ? driver_->waiting_for() : for_room;
+  if (!for_room.empty()) return for_room;
+  const std::string what = driver_->waiting_for();
+  return what.empty() ? what : what + directory_.lacking_room(driver_->protocol().wanted());
 }
 
 // Rounds that the worker has applied, as far as this process knows.
@@ -348,8 +350,12 @@ void Coordinator::Implementation::show_abstaining(const std::string& message) {
   try {
     RegionStatus shown = status();
     shown.waiting = message;
-    directory_.files().write(shown);
-  } catch (const std::system_error&) {  // there may be no room for this either
+    try {
+      directory_.files().write(shown);
+    } catch (const std::system_error&) {  // there may be no room for this either
+      directory_.files().write_over(shown);
+    }
+  } catch (const std::system_error&) {  // the disk takes nothing at all
   }
 }
 

@@ -9,6 +9,7 @@
 #include <cstdint>
 #include <filesystem>
 #include <limits>
+#include <optional>
 #include <string>
 #include <system_error>
 #include <utility>
@@ -210,6 +211,20 @@ void RegionDirectory::append(const AppendLedger& action,
                                       ? std::optional(Applied{newest_own->round, newest_own->state})
                                       : std::nullopt);
   reached(ProtocolState::record_appended);
+}
+
+std::string RegionDirectory::lacking_room(const std::vector<inter::BlobId>& wanted) const {
+  std::optional<std::uint64_t> least;
+  for (const inter::BlobId& blob : wanted) {
+    const std::uint64_t left = blob.size_bytes - spool_->received_bytes(blob);
+    least = std::min(left, least.value_or(left));
+  }
+  std::error_code error;
+  const auto disk = std::filesystem::space(options_.directory, error);
+  if (!least || error || disk.available >= *least) return {};
+  return fmt::format(
+      "; the disk with its directory has {} bytes free, and they need at least {}: make room on it",
+      disk.available, *least);
 }
 
 bool RegionDirectory::takes_bytes() const {

@@ -29,6 +29,9 @@ class RegionDirectory {
   Ledger& ledger() { return *ledger_; }
   inter::Spool& spool() { return *spool_; }
   const inter::Spool& spool() const { return *spool_; }
+  // If the disk has no room for any of these: a clause that says so, and what to do; without names,
+  // as it stands in what the region waits for. Empty if it has.
+  std::string lacking_room(const std::vector<inter::BlobId>& wanted) const;
   StatusFiles& files() { return *files_; }
 
   ProtocolOptions protocol_options() const;

@@ -1,5 +1,8 @@
 #include "diloco/coordinator/status_files.h"
 
+#include <fcntl.h>
+#include <sys/stat.h>
+
 #include <algorithm>
 #include <chrono>
 #include <fstream>
@@ -12,6 +15,7 @@
 
 #include "diloco/files/checked_file.h"
 #include "diloco/files/file_io.h"
+#include "inter/base/file.h"
 
 namespace causeway::diloco {
 namespace {
@@ -132,6 +136,20 @@ void StatusFiles::write(const RegionStatus& status) {
   std::string text = this->text(status);
   if (text == written_) return;
   replace_file(directory_ / "status.json", text, Durability::visible);
+  written_ = std::move(text);
+}
+
+void StatusFiles::write_over(const RegionStatus& status) {
+  std::string text = this->text(status);
+  const std::filesystem::path path = directory_ / "status.json";
+  struct stat taken {};
+  constexpr std::size_t kBlockBytes = 512;  // stat(2), whatever the file system's are
+  if (text == written_ || ::stat(path.c_str(), &taken) != 0 ||
+      text.size() > kBlockBytes * static_cast<std::size_t>(taken.st_blocks))
+    return;
+  inter::File file(path, O_WRONLY | O_NOFOLLOW);
+  file.write_at(0, std::as_bytes(std::span(text)));
+  file.resize(text.size());
   written_ = std::move(text);
 }
 

@@ -51,7 +51,10 @@ class StatusFiles {
 
   void write_listening_port(std::uint16_t port);
   // Of this process, without `applied_unix_s` and `left_s`.
-  void write(const RegionStatus& status);              // only if something changed
+  void write(const RegionStatus& status);  // only if something changed
+  // Where there is no room for another file: over the one that is there, if it takes as much of the
+  // disk. Who reads it at that moment finds it damaged.
+  void write_over(const RegionStatus& status);
   std::string text(const RegionStatus& status) const;  // of status.json
   // Returns the line of events.jsonl, without its end.
   std::string add_round(const AppliedRound& round, const RegionStatus& status);

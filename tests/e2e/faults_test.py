@@ -2,6 +2,7 @@
 import hashlib
 import json
 import os
+import pathlib
 import re
 import resource
 import signal
@@ -127,6 +128,38 @@ class Disk(EndToEnd):
         self.assert_identical(summary)
         self.assertEqual(summary["restarts"], 0)
         self.assertIn("its storage works again", log.read_text())
+
+    def test_a_region_without_a_byte_of_room_says_so_and_goes_on_once_there_is_some(self):
+        """Its disk is a file system in a user namespace of its own."""
+        disk = self.out / "regions" / "eu-west"
+        disk.mkdir(parents=True)
+        inside = f"mount -t tmpfs -o size=60m none {disk} && exec {CAUSEWAY} simulate {self.config(steps=600)} --out {self.out} --no-baseline"
+        child = self.start_program("unshare", "--user", "--map-root-user", "--mount", "sh", "-c", inside, env={"OMP_NUM_THREADS": "1"})
+        seen = pathlib.Path(f"/proc/{child.pid}/root{disk}")
+
+        def status():
+            try:
+                return read_json(seen / "status.json")
+            except (OSError, ValueError):  # not there yet, or just being written
+                return {}
+
+        wait_until(lambda: child.poll() is not None or status().get("version", 0) >= 3, "three rounds")
+        if re.search("unshare|mount:", child.log.read_text()):
+            self.skipTest("no user namespaces with mounts here")
+        with open(seen / "filler", "wb", buffering=0) as filler:
+            with self.assertRaisesRegex(OSError, "No space left"):
+                while filler.write(bytes(4096)):
+                    pass
+        wait_until(lambda: "no longer votes or contributes" in status().get("waiting", ""), "its coordinator to say so", child)
+        self.assertIn("Make room in", status()["waiting"])
+        version, tokens = self.status("us-east")["version"], status()["progress"]["tokens"]
+        wait_until(lambda: self.status("us-east")["version"] >= version + 3, "the others to go on", child)
+        wait_until(lambda: status().get("progress", {}).get("tokens", 0) > tokens, "its worker to go on", child)
+        (seen / "filler").unlink()
+        self.finish(child)
+        summary = read_json(self.out / "summary.json")
+        self.assert_identical(summary)
+        self.assertEqual(summary["restarts"], 0)
 
 
 class Diverged(EndToEnd):

@@ -1,5 +1,6 @@
 #include "diloco/coordinator/region_directory.h"
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include "diloco/files/archive.h"
@@ -186,6 +187,18 @@ TEST(RegionDirectory, KeepsNothingByDefault) {
   const auto blob = region.directory_.spool().put(std::as_bytes(std::span(content)));
   region.directory_.carry_out(RemoveBlob{blob, true});
   EXPECT_FALSE(has_archive(region.options_.directory));
+}
+
+TEST(RegionDirectory, SaysThatTheDiskHasNoRoomForAnyPayloadThatIsWanted) {
+  const LoneRegion region;
+  const inter::BlobId small{.hash = {1}, .size_bytes = 1};
+  const inter::BlobId large{.hash = {2}, .size_bytes = std::uint64_t{1} << 60};
+  EXPECT_EQ(region.directory_.lacking_room({}), "");
+  EXPECT_EQ(region.directory_.lacking_room({large, small}), "");
+  EXPECT_THAT(
+      region.directory_.lacking_room({large}),
+      ::testing::MatchesRegex("; the disk with its directory has [0-9]+ bytes free, and they "
+                              "need at least 1152921504606846976: make room on it"));
 }
 
 TEST(RegionDirectory, ProbesTheDiskAndLeavesNothing) {

@@ -4,6 +4,10 @@
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
 
+#include "diloco/coordinator/status_files.h"
+#include "inter/base/file.h"
+#include "tests/support/temporary_directory.h"
+
 namespace causeway::diloco {
 namespace {
 
@@ -94,6 +98,32 @@ TEST(RegionStatus, HasItsKeysInTheirOrder) {
             R"("forecast":8.0,"round_cost":0.25,"until_unix_s":0.0}]})");
   EXPECT_EQ(json["data"].dump(), R"({"sha256":"cd","sample_sha256":"ef"})");
   EXPECT_EQ(json["share"].dump(), R"({"index":1,"count":3,"pass":2,"begin":1000})");
+}
+
+TEST(RegionStatus, IsWrittenOverTheFileThatIsThereIfTheDiskIsFull) {
+  const test::TemporaryDirectory directory;
+  const auto file = directory.path() / "status.json";
+  StatusFiles files(directory.path(), "east");
+  RegionStatus status = full();
+  files.write_over(status);
+  EXPECT_FALSE(exists(file)) << "it makes none";
+  const auto waiting_in_file = [&] {
+    const auto read = parse_region_status(inter::read_regular_file(file, 1 << 20));
+    return read ? read->waiting : "damaged";
+  };
+  for (const std::size_t letters : {300, 2, 100}) {  // also where it becomes shorter
+    files.write(full());
+    const auto other_name = directory.path() / "other";
+    create_hard_link(file, other_name);
+    status.waiting = std::string(letters, 'w');
+    files.write_over(status);
+    EXPECT_EQ(waiting_in_file(), status.waiting);
+    EXPECT_EQ(hard_link_count(file), 2) << "the same file";
+    std::filesystem::remove(other_name);
+  }
+  status.waiting = std::string(100'000, 'w');
+  files.write_over(status);
+  EXPECT_EQ(waiting_in_file(), std::string(100, 'w')) << "what does not fit is left out whole";
 }
 
 TEST(RegionStatus, WhatIsNotKnownIsNull) {
