@@ -95,7 +95,7 @@ asio::awaitable<void> ContributionIntake::store(Contribution contribution, Descr
   inter::Spool& spool = context_.directory.spool();
   const bool sharded = context_.protocol().sharded() && !contribution.sits_out;
   try {
-    size_bytes = size_of(payload);
+    size_bytes = payload_bytes_ = size_of(payload);
     std::vector<Descriptor> parts;
     if (sharded) {
       Cut made = co_await asio::co_spawn(

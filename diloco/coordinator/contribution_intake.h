@@ -33,6 +33,8 @@ class ContributionIntake {
   void begin_gathering();
   void take(const Contribution& contribution, Descriptor payload);
   void take_snapshot(Applied holds, Descriptor file);
+  // Of the payload that was handed over last, stored or not; 0: none was.
+  std::uint64_t payload_bytes() const { return payload_bytes_; }
 
   // ---- A full spool ----
   bool waits_for_room() const { return waits_for_room_.has_value(); }
@@ -76,6 +78,7 @@ class ContributionIntake {
   CoordinatorContext context_;
   Answer answer_;
   std::uint64_t gatherings_ = 0;  // so far
+  std::uint64_t payload_bytes_ = 0;
   std::optional<WaitsForRoom> waits_for_room_;
   std::optional<SnapshotWaits> snapshot_waits_;
   std::optional<Applied> newest_snapshot_;  // that was handed over

@@ -9,6 +9,7 @@
 #include <utility>
 #include <variant>
 
+#include <fmt/format.h>
 #include <spdlog/spdlog.h>
 
 #include <asio/steady_timer.hpp>
@@ -38,6 +39,7 @@ using std::chrono::steady_clock;
 constexpr milliseconds kPulse{250};
 constexpr milliseconds kLook{500};  // while the disk fails
 constexpr seconds kLookAtDisk{2};
+constexpr seconds kTryAnyway{60};
 
 }  // namespace
 
@@ -72,6 +74,7 @@ class Coordinator::Implementation {
   void write_last_status();
   asio::awaitable<void> pulse();
   asio::awaitable<void> abstain();
+  std::string room_for_payload() const;
   asio::awaitable<void> until_disk_works(const std::string& message);
   asio::awaitable<bool> reopens_to_workers();
   void show_abstaining(const std::string& message);
@@ -310,7 +313,7 @@ asio::awaitable<void> Coordinator::Implementation::abstain() {
   const std::string message =
       "its storage fails (" + ending_.storage_failure() +
       "): it no longer votes or contributes, while its worker trains on. Make room in " +
-      options_.directory.string() +
+      options_.directory.string() + room_for_payload() +
       ", or raise ulimit -n if it has too many open files; it then goes on by itself";
   spdlog::error("{}: {}", options_.region, message);
   driver_->stop_clock();
@@ -320,9 +323,17 @@ asio::awaitable<void> Coordinator::Implementation::abstain() {
   spdlog::info("{}: its storage works again", options_.region);
 }
 
+std::string Coordinator::Implementation::room_for_payload() const {
+  const std::uint64_t bytes = worker_->intake().payload_bytes();
+  return bytes > 0 ? fmt::format(" (a payload has {} bytes)", bytes) : "";
+}
+
+// With less room than a payload takes, it would be back for a moment again and again, and call for
+// elections. Not for ever: once it is back, what is not needed any more may leave the disk.
 asio::awaitable<void> Coordinator::Implementation::until_disk_works(const std::string& message) {
   asio::steady_timer timer(executor_);
-  auto looked_at = steady_clock::now();
+  const auto since = steady_clock::now();
+  auto looked_at = since;
   bool open = false;
   while (!ending_.outcome() && !ending_.failure()) {
     if (!open) open = co_await reopens_to_workers();
@@ -331,7 +342,8 @@ asio::awaitable<void> Coordinator::Implementation::until_disk_works(const std::s
     co_await timer.async_wait(asio::use_awaitable);
     if (steady_clock::now() < looked_at + kLookAtDisk) continue;
     looked_at = steady_clock::now();
-    if (open && directory_.takes_bytes()) break;
+    const bool try_anyway = looked_at >= since + kTryAnyway;
+    if (open && directory_.takes_bytes(try_anyway ? 0 : worker_->intake().payload_bytes())) break;
   }
 }
 

@@ -227,7 +227,9 @@ std::string RegionDirectory::lacking_room(const std::vector<inter::BlobId>& want
       disk.available, *least);
 }
 
-bool RegionDirectory::takes_bytes() const {
+bool RegionDirectory::takes_bytes(std::uint64_t bytes) const {
+  std::error_code unknown;
+  if (std::filesystem::space(options_.directory, unknown).available < bytes) return false;
   const std::filesystem::path probe = options_.directory / "probe";
   bool taken = false;
   try {

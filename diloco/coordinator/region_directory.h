@@ -47,8 +47,8 @@ class RegionDirectory {
   void save(const SaveRaft& action, bool leads);
   void append(const AppendLedger& action, const std::optional<Contribution>& newest_own);
 
-  // Whether the disk takes a megabyte now.
-  bool takes_bytes() const;
+  // Whether the disk has room for so many bytes and takes a megabyte now.
+  bool takes_bytes(std::uint64_t bytes) const;
 
  private:
   std::optional<RunOutcome> open_ledger();

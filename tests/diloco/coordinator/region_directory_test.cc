@@ -203,7 +203,8 @@ TEST(RegionDirectory, SaysThatTheDiskHasNoRoomForAnyPayloadThatIsWanted) {
 
 TEST(RegionDirectory, ProbesTheDiskAndLeavesNothing) {
   const LoneRegion region;
-  EXPECT_TRUE(region.directory_.takes_bytes());
+  EXPECT_TRUE(region.directory_.takes_bytes(1));
+  EXPECT_FALSE(region.directory_.takes_bytes(std::uint64_t{1} << 60)) << "no disk has as much";
   EXPECT_FALSE(std::filesystem::exists(region.options_.directory / "probe"));
 }
 
