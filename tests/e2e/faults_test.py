@@ -150,9 +150,15 @@ class Disk(EndToEnd):
             with self.assertRaisesRegex(OSError, "No space left"):
                 while filler.write(bytes(4096)):
                     pass
-        wait_until(lambda: "no longer votes or contributes" in status().get("waiting", ""), "its coordinator to say so", child)
-        self.assertIn("Make room in", status()["waiting"])
-        version, tokens = self.status("us-east")["version"], status()["progress"]["tokens"]
+        said = {}  # one reading: the next may find the file just being written
+
+        def abstains():
+            said.update(status())
+            return "no longer votes or contributes" in said.get("waiting", "")
+
+        wait_until(abstains, "its coordinator to say so", child)
+        self.assertIn("Make room in", said["waiting"])
+        version, tokens = self.status("us-east")["version"], said.get("progress", {}).get("tokens", 0)
         wait_until(lambda: self.status("us-east")["version"] >= version + 3, "the others to go on", child)
         wait_until(lambda: status().get("progress", {}).get("tokens", 0) > tokens, "its worker to go on", child)
         (seen / "filler").unlink()

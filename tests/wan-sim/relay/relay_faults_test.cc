@@ -61,7 +61,7 @@ TEST_F(RelayFaults, WhatAServerSaidJustBeforeItsResetIsLeftOut) {
   run_until([&] { return relay_->stats().at({"b", "a"}).buffered_bytes == 20'000; });
   asio::write(client, asio::buffer("z", 1));
   run_until([&] { return relay_->stats().at({"a", "b"}).buffered_bytes == 1; });
-  asio::steady_timer before_it_arrives(context_, 1ms);
+  asio::steady_timer before_it_arrives(context_, asio::steady_timer::time_point::min());
   before_it_arrives.async_wait([&server = server](std::error_code) {
     asio::write(server, asio::buffer("late", 4));
     close_with_reset(server);
