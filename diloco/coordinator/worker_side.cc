@@ -304,6 +304,9 @@ void WorkerSide::on_gathered(const AttachRequest& rank_0,
   // It came back to end, or to go on while nothing can be decided here.
   const std::optional<RunOutcome>& outcome = context_.ending.outcome();
   if (outcome && !context_.ending.succeeded()) return refuse(*outcome);
+  // One of another run is refused once that can be noted.
+  const bool of_this = rank_0.run_id.empty() || rank_0.run_id == protocol.run_id();
+  if (!outcome && !of_this && context_.ending.storage_fails()) return;
   if (outcome || context_.ending.storage_fails()) {
     return server_->welcome(protocol.run_id(), rank_0.contributed);
   }

@@ -35,8 +35,8 @@ struct Train {
   std::uint32_t ahead = 0;
 };
 
-// The worker has contributed, and nothing can be decided: train on from where the region stands, k
-// steps or until called back. The contribution stays in flight.
+// Nothing can be decided, or the coordinator's disk fails: train on from where the region stands, k
+// steps or until called back. A contribution that was made stays in flight.
 struct Continue {
   Round round = 0;
   std::uint32_t k = 0;

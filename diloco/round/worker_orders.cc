@@ -68,10 +68,13 @@ void WorkerOrders::go_on() {
   if (steps) region_.worker.order_to_continue(*steps);
 }
 
-// Rounds after the last step have none: a worker that is told to take none asks again at once.
+// None for a state that is to be replaced. Rounds after the last step have none either: a worker
+// that is told to take none asks again at once.
 std::optional<OrderContinue> WorkerOrders::steps_from(Round version) const {
   const RunHistory& history = region_.history;
-  if (version > history.version() || history.over() || !history.share()) return std::nullopt;
+  const bool known = !history.run_id().empty() && !region_.agreement.members().members.empty();
+  const bool open = version <= history.version() && !history.over() && history.share();
+  if (!known || !open || region_.worker.distrusted()) return std::nullopt;
   const OrderContinue steps{.round = version,
                             .k = history.k_of(region_.options.self),
                             .data_cursor = region_.contributions.data_cursor(),

@@ -193,6 +193,9 @@ TEST_F(MachinesTest, WorkerOrdersGoOnAfterAContributionWithoutAMajority) {
 TEST_F(MachinesTest, WorkerOrdersGoNowhereFromAVersionThatTheRunHasNot) {
   EXPECT_TRUE(orders_.steps_from(0));
   EXPECT_FALSE(orders_.steps_from(1));
+  region_.worker.attach({}, std::nullopt);
+  region_.worker.distrust_initial_state();
+  EXPECT_FALSE(orders_.steps_from(0)) << "the state is to be replaced";
 }
 
 // Told to take none it would ask again at once, for as long as nobody can be reached.
