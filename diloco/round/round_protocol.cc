@@ -37,7 +37,7 @@ void RoundProtocol::take_in(const Event& event) {
     worker.attach(by.holds, by.has_lineage ? std::optional(by.run_id) : std::nullopt,
                   by.common_data, by.tensors);
     beginning_.on_attached();
-    end_.check_data(true);
+    data_check_.check(true, now_);
   };
   const auto arrive = [this](const BlobArrived& it) {
     exchange_.on_arrived(it.blob, now_);
@@ -82,7 +82,7 @@ void RoundProtocol::settle() {
   exchange_.time_outcome(now_);
   region_.report.set_missing(catch_up_.missing_in_vain());
   catch_up_.check_state();
-  end_.check_data(false);
+  data_check_.check(false, now_);
   beginning_.check(now_);
   fetch();
   region_.spool.release_old(region_.worker.applied());
@@ -105,6 +105,7 @@ std::optional<Time> RoundProtocol::next_deadline() const {
   consider(leader_.vote_deadline());
   if (!agreement.leader()) consider(agreement.cut_off_at());
   consider(beginning_.deadline());
+  consider(data_check_.deadline());
   if (!region_.peers.linked().empty()) consider(region_.fetcher.next_deadline());
   consider(exchange_.gathered_until());
   consider(region_.report.next_deadline());
@@ -423,7 +424,7 @@ std::string decision_sentence(const Region& of, const Leader& leader, Time now) 
 }  // namespace
 
 std::string waiting_for(const Region& of, const Leader& leader, const Beginning& beginning,
-                        Time now) {
+                        const DataCheck& data_check, Time now) {
   if (of.out.ended()) return {};
   if (of.history.run_id().empty()) return "any region of the run to say which run this is";
   if (!of.options.witness) {
@@ -437,9 +438,10 @@ std::string waiting_for(const Region& of, const Leader& leader, const Beginning&
     return fmt::format("the record of round {}, which gives this region its share of the data",
                        of.history.version());
   }
-  const bool begins = of.contributions.own(0) == nullptr;
-  if (std::string sentence = beginning.waiting_for(now); begins && !sentence.empty())
-    return sentence;
+  if (of.contributions.own(of.history.version()) == nullptr) {
+    if (std::string sentence = data_check.waiting_for(now); !sentence.empty()) return sentence;
+    if (std::string sentence = beginning.waiting_for(now); !sentence.empty()) return sentence;
+  }
   return decision_sentence(of, leader, now);
 }
 

@@ -117,7 +117,7 @@ using Event =
 // Who waits for whom, for what, and how far it is, in words.
 // One sentence on what this region waits for; empty while its worker is busy.
 std::string waiting_for(const Region& region, const Leader& leader, const Beginning& beginning,
-                        Time now);
+                        const DataCheck& data_check, Time now);
 
 class RoundProtocol {
  public:
@@ -174,7 +174,7 @@ class RoundProtocol {
   std::vector<inter::BlobId> wanted() const { return region_.fetcher.wanted(); }
   // One sentence on what this region waits for; empty while its worker is busy.
   std::string waiting_for(Time now) const {
-    return diloco::waiting_for(region_, leader_, beginning_, now);
+    return diloco::waiting_for(region_, leader_, beginning_, data_check_, now);
   }
 
  private:
@@ -204,11 +204,12 @@ class RoundProtocol {
 
   Region region_;
   Beginning beginning_{region_};
+  DataCheck data_check_{region_};
   Leader leader_{region_, beginning_};
   CatchUp catch_up_{region_};
   Exchange exchange_{region_, leader_, catch_up_};
   Summing summing_{region_, leader_};
-  WorkerOrders orders_{region_, leader_, catch_up_, beginning_};
+  WorkerOrders orders_{region_, leader_, catch_up_, beginning_, data_check_};
   RunEnd end_{region_, leader_, catch_up_};
   std::set<std::string> budget_notes_;  // the ends of limits that were warned of
   bool started_ = false;

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <functional>
-#include <utility>
 #include <vector>
 
 #include <fmt/format.h>
@@ -28,34 +27,6 @@ void RunEnd::add(const CommitRecord& record, Time now) {
   barren_ = record.participants.empty() ? barren_ + 1 : 0;
   if (barren_ == 0) barren_until_.reset();
   if (barren_ >= kBarrenMax && !barren_until_) barren_until_ = now + kGoodbye;
-}
-
-void RunEnd::check_data(bool just_attached) {
-  if (!region_.worker.data()) return;
-  if (region_.peers.any_read_the_same(*region_.worker.data())) region_.worker.prove_data();
-  just_attached_ = just_attached_ || just_attached;
-  // Before the log says who the members are, nobody knows which regions are most of them.
-  const std::set<std::string> members = region_.agreement.members().regions();
-  if (!members.contains(region_.options.self)) return;
-  std::vector<std::string> others = region_.peers.that_read_other(*region_.worker.data());
-  std::erase_if(others, [&](const std::string& peer) { return !members.contains(peer); });
-  const bool attached = std::exchange(just_attached_, false);
-  if (others.empty()) return;
-  const std::set<std::string> now(others.begin(), others.end());
-  const bool news = std::exchange(told_of_data_, now) != now;
-  std::string text = "this region reads other data (" + short_name(*region_.worker.data()) + ")";
-  for (const std::string& peer : others) {
-    text += (peer == others.front() ? " than " : ", ") + peer + " (" +
-            short_name(*region_.peers.status(peer)->data) + ")";
-  }
-  text +=
-      ": give all regions the same files in data.files and data.validation_files, or set "
-      "data.mode = \"per-region\" in all of them";
-  const bool begins =
-      attached || region_.history.version() == 0 || region_.worker.data_is_unproven();
-  const std::size_t most = begins ? (members.size() + 1) / 2 : members.size() / 2 + 1;
-  if (others.size() >= most) return region_.out.end(2, text);
-  if (news) region_.out.note(Note::Severity::warning, text);
 }
 
 // Whoever leads has all that is committed. This region may hear so before it knows who leads. A

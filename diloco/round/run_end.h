@@ -29,12 +29,6 @@ class RunEnd {
   // To a peer that comes back meanwhile.
   void tell(const std::string& peer);
 
-  // Ends this region if most regions read other data than it. Of two equal halves, whoever begins
-  // gives way to who trained before: at version 0 both, later the one whose worker just attached,
-  // or trained before all of its data was read. Nothing is judged before the log names this region
-  // as a member.
-  void check_data(bool just_attached);
-
   // Payloads of a round that no living region can supply, which keep too many of them from going
   // on: for the leader, to take them out of the round again. A region that is away had time to come
   // back with them.
@@ -81,9 +75,7 @@ class RunEnd {
   const Leader& leader_;
   CatchUp& catch_up_;
 
-  bool just_attached_ = false;          // its worker, and not judged since
-  std::set<std::string> told_of_data_;  // regions that read other data, as last told
-  Time progress_at_{0};                 // a region that is not done yet last moved
+  Time progress_at_{0};  // a region that is not done yet last moved
   std::set<std::string> said_finished_;
   std::optional<Time> over_at_;       // the last round was seen to be committed
   std::optional<Time> finished_at_;   // the leader said that the run is over

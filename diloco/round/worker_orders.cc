@@ -50,7 +50,8 @@ void WorkerOrders::instruct_idle(Time now) {
     if (region_.agreement.cut_off(now)) go_on();
     return;
   }
-  if (knows_where_the_run_stands(now) && !beginning_.holds_back(now)) train(*share);
+  const bool held_back = beginning_.holds_back(now) || !data_check_.waits_for(now).empty();
+  if (knows_where_the_run_stands(now) && !held_back) train(*share);
 }
 
 // Nobody trains before hearing from the leader where the run stands, unless there is none, nor

@@ -4,6 +4,7 @@
 #include "diloco/region/region.h"
 #include "diloco/round/beginning.h"
 #include "diloco/round/catch_up.h"
+#include "diloco/round/data_check.h"
 #include "diloco/round/leader.h"
 
 namespace causeway::diloco {
@@ -12,8 +13,12 @@ class WorkerOrders {
  public:
   // All must outlive this.
   WorkerOrders(Region& region, const Leader& leader, const CatchUp& catch_up,
-               const Beginning& beginning)
-      : region_(region), leader_(leader), catch_up_(catch_up), beginning_(beginning) {}
+               const Beginning& beginning, const DataCheck& data_check)
+      : region_(region),
+        leader_(leader),
+        catch_up_(catch_up),
+        beginning_(beginning),
+        data_check_(data_check) {}
 
   // It is attached for good once the run is known, if it is of this run.
   void welcome();
@@ -40,6 +45,7 @@ class WorkerOrders {
   const Leader& leader_;
   const CatchUp& catch_up_;
   const Beginning& beginning_;
+  const DataCheck& data_check_;
 };
 
 }  // namespace causeway::diloco

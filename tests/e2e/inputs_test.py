@@ -7,7 +7,7 @@ import subprocess
 import sys
 import unittest
 
-from harness import CAUSEWAY, DEADLINE_S, REGIONS, change_a_byte, large_data, read_json, wait_until, zero_a_megabyte
+from harness import CAUSEWAY, DEADLINE_S, REGIONS, change_a_byte, free_port, large_data, read_json, wait_until, zero_a_megabyte
 from run_by_hand import RunByHand
 
 # Than all that it has met when it says so.
@@ -122,29 +122,50 @@ class Inputs(RunByHand):
         odd.kill()  # which is told so too, unless it is just taking a step
         wait_until(lambda: self.status("us-east").get("version", 0) >= 2, "two rounds without it", coordinators[0])
 
-    def refused_data(self, config, change, *flags):
+    def refused_data(self, configs, change, *flags):
         """What a region is refused with whose data is another in the middle, and what its worker says; the others train on."""
         (self.directory / "large").write_bytes(large_data())
         other = large_data()
         change(other)
         (self.directory / "changed").write_bytes(other)
-        coordinators = self.start_coordinators(config)
+        coordinators = [self.coordinator(config, region, "--found" if region == "us-east" else "--join")
+                        for region, config in configs.items()]
         workers = [self.start("worker", config, "--region", region, "--directory", self.region_directory(region), *flags,
                               "--set", f"data.files={self.directory / ('changed' if region == 'eu-west' else 'large')}")
-                   for region in REGIONS]
+                   for region, config in configs.items()]
         refusal = self.finish(coordinators[1], code=2)
         before = self.status("us-east").get("version", 0)
         wait_until(lambda: self.status("us-east").get("version", 0) > before + 1, "rounds without it", coordinators[0])
         return refusal, workers[1].log.read_text()
 
+    def assert_never_listed(self, region):
+        lines = (self.region_directory("us-east") / "events.jsonl").read_text().splitlines(keepends=True)
+        rounds = [event for event in (json.loads(line) for line in lines if line.endswith("\n")) if "participants" in event]
+        self.assertTrue(rounds)
+        self.assertFalse([event for event in rounds if region in event["participants"]])
+
     def test_one_byte_in_the_middle_of_the_data_is_refused_before_the_first_step(self):
-        refusal, _ = self.refused_data(self.config(addresses=self.addresses, steps=20_000), change_a_byte)
+        config = self.config(addresses=self.addresses, steps=20_000)
+        refusal, _ = self.refused_data(dict.fromkeys(REGIONS, config), change_a_byte)
         self.assertRegex(refusal, OTHER_DATA)
-        self.assertEqual(self.status("eu-west")["version"], 0)
+        self.assert_never_listed("eu-west")
+
+    def test_other_data_are_refused_before_the_first_step_also_if_a_link_comes_up_late(self):
+        """It hears one of the others at once. Which of the two is the odd one only the third can tell."""
+        config = self.config(addresses=self.addresses, steps=20_000)
+        configs = dict.fromkeys(REGIONS, config)
+        for region, other in (("eu-west", "ap-northeast"), ("ap-northeast", "eu-west")):
+            nowhere = f"127.0.0.1:{free_port()}"
+            configs[region] = self.directory / f"{region}.toml"
+            configs[region].write_text(config.read_text().replace(self.addresses[other], nowhere))
+        refusal, _ = self.refused_data(configs, change_a_byte)
+        self.assertRegex(refusal, "ap-northeast")
+        self.assertIn("up by way of us-east", refusal)
+        self.assert_never_listed("eu-west")
 
     def test_a_megabyte_of_zeroes_is_refused_when_all_is_read_where_that_is_more_than_is_read_at_once(self):
-        refusal, said = self.refused_data(self.config(addresses=self.addresses, steps=20_000), zero_a_megabyte,
-                                          "--set", "data.digest_gib=0.01")
+        config = self.config(addresses=self.addresses, steps=20_000)
+        refusal, said = self.refused_data(dict.fromkeys(REGIONS, config), zero_a_megabyte, "--set", "data.digest_gib=0.01")
         self.assertIn("reads 60 MB of data for their digest beside the training", said)
         self.assertRegex(refusal, OTHER_DATA)
 

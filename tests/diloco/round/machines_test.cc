@@ -51,7 +51,8 @@ class MachinesTest : public ::testing::Test {
   Leader leader_{region_, beginning_};
   CatchUp catch_up_{region_};
   Exchange exchange_{region_, leader_, catch_up_};
-  WorkerOrders orders_{region_, leader_, catch_up_, beginning_};
+  DataCheck data_check_{region_};
+  WorkerOrders orders_{region_, leader_, catch_up_, beginning_, data_check_};
   RunEnd end_{region_, leader_, catch_up_};
   const Time cut_off_ = seconds{20};
 };
@@ -206,7 +207,8 @@ TEST_F(MachinesTest, WorkerOrdersGoNowhereInARoundWithoutSteps) {
   Beginning beginning{region};
   Leader leader{region, beginning};
   CatchUp catch_up{region};
-  const WorkerOrders orders{region, leader, catch_up, beginning};
+  const DataCheck data_check{region};
+  const WorkerOrders orders{region, leader, catch_up, beginning, data_check};
   ASSERT_FALSE(region.history.over());
   ASSERT_EQ(region.history.k_of("a"), 0U);
   EXPECT_FALSE(orders.steps_from(0));
@@ -307,11 +309,13 @@ TEST_F(MachinesTest, StatusIsReportedWhenItChanges) {
 }
 
 TEST_F(MachinesTest, WaitingForSaysWhatIsMissing) {
-  EXPECT_EQ(waiting_for(region_, leader_, beginning_, Time{0}), "this region's workers");
+  EXPECT_EQ(waiting_for(region_, leader_, beginning_, data_check_, Time{0}),
+            "this region's workers");
   region_.worker.attach({}, std::nullopt);
-  EXPECT_EQ(waiting_for(region_, leader_, beginning_, Time{0}), "");
+  EXPECT_EQ(waiting_for(region_, leader_, beginning_, data_check_, Time{0}), "");
   region_.worker.ask();
-  EXPECT_NE(waiting_for(region_, leader_, beginning_, Time{0}).find("a majority of the regions"),
+  EXPECT_NE(waiting_for(region_, leader_, beginning_, data_check_, Time{0})
+                .find("a majority of the regions"),
             std::string::npos);
 }
 

@@ -1,0 +1,40 @@
+// Whether this region reads the data that the others read, where all should read the same.
+#pragma once
+
+#include <optional>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "diloco/region/region.h"
+
+namespace causeway::diloco {
+
+class DataCheck {
+ public:
+  explicit DataCheck(Region& region) : region_(region) {}
+
+  // Ends this region if most regions read other data than it. Of two equal halves, whoever begins
+  // gives way to who trained before: at version 0 both, later the one whose worker just attached,
+  // or trained before all of its data was read. Nothing is judged before the log names this region
+  // as a member.
+  void check(bool just_attached, Time now);
+
+  // A worker that just attached does not train while a region reads other data, and what is known
+  // of the rest does not say yet who is right: the link to another may come up late. Whom it waits
+  // for, at most `start_wait` long; empty: nothing is in doubt.
+  std::vector<std::string> waits_for(Time now) const;
+  std::optional<Time> deadline() const { return in_doubt_until_; }
+  std::string waiting_for(Time now) const;  // empty while nothing is in doubt
+
+ private:
+  std::vector<std::string> members_that_read_other() const;
+
+  Region& region_;
+  bool just_attached_ = false;          // its worker, and not judged since
+  bool was_in_doubt_ = false;           // at the last look
+  std::optional<Time> in_doubt_until_;  // at the latest; none: a region read the same
+  std::set<std::string> told_of_data_;  // regions that read other data, as last told
+};
+
+}  // namespace causeway::diloco
