@@ -347,7 +347,8 @@ asio::awaitable<void> Coordinator::Implementation::until_disk_works(const std::s
   }
 }
 
-// What they do meanwhile is not lost. Not if there is no descriptor for a socket either.
+// What they do meanwhile they hand over when all works again. Not if there is no descriptor for a
+// socket either.
 asio::awaitable<bool> Coordinator::Implementation::reopens_to_workers() {
   try {
     co_await worker_->reopen();

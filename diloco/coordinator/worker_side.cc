@@ -318,7 +318,8 @@ void WorkerSide::on_gathered(const AttachRequest& rank_0,
                                         .has_lineage = rank_0.has_lineage,
                                         .run_id = rank_0.run_id,
                                         .common_data = rank_0.data.of_run,
-                                        .tensors = rank_0.tensors});
+                                        .tensors = rank_0.tensors,
+                                        .open_work = rank_0.open_work});
 }
 
 // A region that goes on without some of its ranks says so.

@@ -16,8 +16,9 @@ constexpr int kHealsMax = 3;
 // ---- The session ----
 
 void AttachedWorker::attach(const Applied& holds, std::optional<std::string> run_id,
-                            const std::optional<DataDigest>& data, NamedTensors tensors) {
-  session_ = Session{.run_id = std::move(run_id)};
+                            const std::optional<DataDigest>& data, NamedTensors tensors,
+                            bool has_more) {
+  session_ = Session{.run_id = std::move(run_id), .has_more = has_more};
   has_attached_ = true;
   voided_.reset();
   data_ = data;
@@ -54,7 +55,7 @@ void AttachedWorker::order(Action action) {
 
 void AttachedWorker::order_to_continue(const OrderContinue& steps) {
   order(steps);
-  session_->continued = session_->continuing = true;
+  session_->has_more = session_->continuing = true;
 }
 
 void AttachedWorker::call_back() {
@@ -63,7 +64,7 @@ void AttachedWorker::call_back() {
 }
 
 void AttachedWorker::drop_more() {
-  if (session_) session_->continued = false;
+  if (session_) session_->has_more = false;
 }
 
 void AttachedWorker::finish(const OrderFinish& last) {

@@ -17,9 +17,10 @@ class AttachedWorker {
 
   // ---- The session ----
   // `run_id`: of the run that its training state belongs to, if it has one.
-  // `data`: of what all regions must read.
+  // `data`: of what all regions must read. `has_more`: as below.
   void attach(const Applied& holds, std::optional<std::string> run_id,
-              const std::optional<DataDigest>& data = {}, NamedTensors tensors = {});
+              const std::optional<DataDigest>& data = {}, NamedTensors tensors = {},
+              bool has_more = false);
   // What its program trains, of the one that attached last; empty: it is `causeway worker`, whose
   // initial weights follow from the configuration.
   const NamedTensors& tensors() const { return tensors_; }
@@ -45,8 +46,8 @@ class AttachedWorker {
   void order_to_continue(const OrderContinue& steps);
   void call_back();
   bool continuing() const { return attached() && session_->continuing; }
-  // It did steps since it contributed that nobody was told of.
-  bool has_more() const { return attached() && session_->continued; }
+  // It did steps that nobody was told of, and that a record would drop.
+  bool has_more() const { return attached() && session_->has_more; }
   void drop_more();  // they are told of, or lost
   void finish(const OrderFinish& last);
   bool told_to_finish() const { return told_to_finish_; }
@@ -82,7 +83,7 @@ class AttachedWorker {
     bool welcomed = false;
     bool ready = false;
     bool continuing = false;
-    bool continued = false;
+    bool has_more = false;
   };
 
   Outbox& out_;

@@ -34,8 +34,10 @@ void RoundProtocol::start(Time now) {
 void RoundProtocol::take_in(const Event& event) {
   AttachedWorker& worker = region_.worker;
   const auto attach = [this, &worker](const WorkerAttached& by) {
+    // Where rounds overlap, open work stays open when a record is applied.
+    const bool overlaps = region_.options.overlap_steps > 0 || region_.options.pace.fragments > 1;
     worker.attach(by.holds, by.has_lineage ? std::optional(by.run_id) : std::nullopt,
-                  by.common_data, by.tensors);
+                  by.common_data, by.tensors, by.open_work && !overlaps);
     beginning_.on_attached();
     data_check_.check(true, now_);
   };

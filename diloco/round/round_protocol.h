@@ -71,6 +71,7 @@ struct WorkerAttached {
   std::string run_id;
   std::optional<DataDigest> common_data = {};  // that all regions must have
   NamedTensors tensors = {};                   // of a program; empty: not told
+  bool open_work = false;                      // as in AttachRequest
 };
 struct WorkerReadData {  // all of it, after it attached
   DataDigest common_data;

@@ -63,7 +63,8 @@ bool WorkerOrders::knows_where_the_run_stands(Time now) const {
   return led || region_.agreement.cut_off(now);
 }
 
-// In a round that it contributed to, or that was decided without it.
+// In a round that it contributed to, or that was decided without it. What it does is collected
+// before it applies that round's record.
 void WorkerOrders::go_on() {
   const auto steps = steps_from(region_.worker.applied()->version);
   if (steps) region_.worker.order_to_continue(*steps);
@@ -130,7 +131,8 @@ void WorkerOrders::wait_for_payloads(Time now) {
 }
 
 void WorkerOrders::apply(const CommitRecord& record) {
-  // What was done while nobody could be reached comes late, if it still may.
+  // What was done while nobody could be reached, or before the worker lost its coordinator, comes
+  // late, if it still may.
   const Round late = region_.history.version() - record.round;
   const bool may_be_late = late <= region_.options.staleness_max * region_.options.pace.fragments;
   if (!region_.worker.has_more() || !may_be_late || region_.history.over()) {

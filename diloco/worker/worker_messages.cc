@@ -80,6 +80,7 @@ AttachRequest to_request(const worker_wire::Attach& message) {
           .has_lineage = message.has_lineage(),
           .run_id = message.run_id(),
           .contributed = message.contributed(),
+          .open_work = message.open_work(),
           .settings = message.settings(),
           .data = digests_in(message),
           .tensors = parse_tensors(message.tensors())};

@@ -80,6 +80,7 @@ void SocketSession::join(const KeepWaiting& keep_waiting) {
   attach->set_has_lineage(request_.has_lineage);
   attach->set_run_id(request_.run_id);
   attach->set_contributed(request_.contributed);
+  attach->set_open_work(request_.open_work);
   attach->set_settings(request_.settings);
   put(request_.data, attach);
   if (!request_.tensors.empty()) attach->set_tensors(serialize(request_.tensors));

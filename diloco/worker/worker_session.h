@@ -44,6 +44,9 @@ struct AttachRequest {
       false;           // false: fresh weights, may only receive unless the run is at version 0
   std::string run_id;  // empty when has_lineage is false
   bool contributed = false;  // a contribution for round `version` was already made with this state
+  // Steps for round `version` that no contribution holds, or a contribution that the coordinator
+  // has not said to have stored.
+  bool open_work = false;
   // HOST:PORT of a coordinator on another host, instead of `socket`; over mutual TLS with the
   // region's own certificate, from a directory made by `causeway certs`.
   std::string coordinator = {};

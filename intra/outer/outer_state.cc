@@ -56,6 +56,11 @@ bool OuterState::contributed() const {
                      [this](const InFlight& entry) { return entry.contribution.round == version; });
 }
 
+bool OuterState::is_undelivered(const InFlight& made) const {
+  return made.contribution.round == version && !made.stored &&
+         (!made.payload.empty() || made.contribution.sits_out);
+}
+
 std::uint32_t OuterState::next_part() const {
   std::uint32_t part = 0;
   while (own(part) != nullptr) ++part;

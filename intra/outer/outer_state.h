@@ -106,7 +106,9 @@ struct OuterState {
   // The contribution to round `version` with this part; null: none was made.
   InFlight* own(std::uint32_t part);
   const InFlight* own(std::uint32_t part) const;
-  bool contributed() const;             // to round `version`, any part
+  bool contributed() const;  // to round `version`, any part
+  // To round `version`, and the coordinator lacks it; false if it cannot be handed over either.
+  bool is_undelivered(const InFlight& made) const;
   std::uint32_t next_part() const;      // the first one of round `version` that was not made
   std::uint32_t step_in_round() const;  // inner steps since `version`, contributed or not
 

@@ -41,6 +41,8 @@ RoundDriver::RoundDriver(Region region, OuterState& state, RoundTrainer& trainer
 
 diloco::AttachRequest RoundDriver::request() const {
   const InFlight* const own = state_.own(0);
+  const bool lacks = std::ranges::any_of(
+      state_.in_flight, [this](const InFlight& made) { return state_.is_undelivered(made); });
   return {.socket = region_.directory / "worker.sock",
           .region = region_.name,
           .rank = region_.rank,
@@ -50,6 +52,7 @@ diloco::AttachRequest RoundDriver::request() const {
           .has_lineage = !state_.run_id.empty(),
           .run_id = state_.run_id,
           .contributed = own != nullptr && own->stored,
+          .open_work = state_.work.steps > 0 || lacks,
           .coordinator = region_.coordinator,
           .certificates = region_.certificates,
           .settings = region_.settings};
@@ -186,9 +189,7 @@ std::optional<Stint> RoundDriver::follow(const diloco::Collect& order) {
     encode_delta(made);
   }
   for (InFlight& own : state_.in_flight) {
-    const bool missing = own.contribution.round == state_.version && !own.stored &&
-                         (!own.payload.empty() || own.contribution.sits_out);
-    if (!missing) continue;
+    if (!state_.is_undelivered(own)) continue;
     hand_over(own);
     await_stored(own);
   }

@@ -5,6 +5,7 @@ import os
 import pathlib
 import re
 import resource
+import shlex
 import signal
 import subprocess
 import sys
@@ -129,43 +130,79 @@ class Disk(EndToEnd):
         self.assertEqual(summary["restarts"], 0)
         self.assertIn("its storage works again", log.read_text())
 
-    def test_a_region_without_a_byte_of_room_says_so_and_goes_on_once_there_is_some(self):
-        """Its disk is a file system in a user namespace of its own."""
-        disk = self.out / "regions" / "eu-west"
-        disk.mkdir(parents=True)
-        inside = f"mount -t tmpfs -o size=60m none {disk} && exec {CAUSEWAY} simulate {self.config(steps=600)} --out {self.out} --no-baseline"
+
+class DiskThatFills(EndToEnd):
+    """The disk of one region is a small file system in a user namespace of its own."""
+
+    def simulate_on_small_disk(self, *flags):
+        self.disk = self.out / "regions" / "eu-west"
+        self.disk.mkdir(parents=True)
+        words = [CAUSEWAY, "simulate", self.config(steps=600), "--out", self.out, "--no-baseline", *flags]
+        inside = f"mount -t tmpfs -o size=60m none {self.disk} && exec {shlex.join(map(str, words))}"
         child = self.start_program("unshare", "--user", "--map-root-user", "--mount", "sh", "-c", inside, env={"OMP_NUM_THREADS": "1"})
-        seen = pathlib.Path(f"/proc/{child.pid}/root{disk}")
-
-        def status():
-            try:
-                return read_json(seen / "status.json")
-            except (OSError, ValueError):  # not there yet, or just being written
-                return {}
-
-        wait_until(lambda: child.poll() is not None or status().get("version", 0) >= 3, "three rounds")
+        self.seen = pathlib.Path(f"/proc/{child.pid}/root{self.disk}")
+        wait_until(lambda: child.poll() is not None or self.status_there().get("version", 0) >= 3, "three rounds")
         if re.search("unshare|mount:", child.log.read_text()):
             self.skipTest("no user namespaces with mounts here")
-        with open(seen / "filler", "wb", buffering=0) as filler:
+        return child
+
+    def status_there(self):
+        try:
+            return read_json(self.seen / "status.json")
+        except (OSError, ValueError):  # not there yet, or just being written
+            return {}
+
+    def fill(self, child):
+        """To the last byte. What its status says then."""
+        with open(self.seen / "filler", "wb", buffering=0) as filler:
             with self.assertRaisesRegex(OSError, "No space left"):
                 while filler.write(bytes(4096)):
                     pass
         said = {}  # one reading: the next may find the file just being written
 
         def abstains():
-            said.update(status())
+            said.update(self.status_there())
             return "no longer votes or contributes" in said.get("waiting", "")
 
         wait_until(abstains, "its coordinator to say so", child)
-        self.assertIn("Make room in", said["waiting"])
-        version, tokens = self.status("us-east")["version"], said.get("progress", {}).get("tokens", 0)
-        wait_until(lambda: self.status("us-east")["version"] >= version + 3, "the others to go on", child)
-        wait_until(lambda: status().get("progress", {}).get("tokens", 0) > tokens, "its worker to go on", child)
-        (seen / "filler").unlink()
+        return said
+
+    def tokens(self):
+        return self.status_there().get("progress", {}).get("tokens", 0)
+
+    def make_room(self, child):
+        self.assertIn("no longer votes or contributes", wait_until(self.status_there, "its status", child)["waiting"])
+        (self.seen / "filler").unlink()
+
+    def assert_ends_well(self, child):
         self.finish(child)
         summary = read_json(self.out / "summary.json")
         self.assert_identical(summary)
         self.assertEqual(summary["restarts"], 0)
+
+    def test_a_region_without_a_byte_of_room_says_so_and_goes_on_once_there_is_some(self):
+        child = self.simulate_on_small_disk()
+        said = self.fill(child)
+        self.assertIn("Make room in", said["waiting"])
+        version, tokens = self.status("us-east")["version"], said.get("progress", {}).get("tokens", 0)
+        wait_until(lambda: self.status("us-east")["version"] >= version + 3, "the others to go on", child)
+        wait_until(lambda: self.tokens() > tokens, "its worker to go on", child)
+        self.make_room(child)
+        self.assert_ends_well(child)
+
+    def test_what_a_worker_does_while_its_disk_is_full_counts(self):
+        child = self.simulate_on_small_disk("--set", "train.timed_step_ms=5")
+        (third,) = processes("coordinator", str(self.out / "regions" / "ap-northeast"))
+        os.kill(third, signal.SIGSTOP)  # without two regions no round is decided: what is done now is not too late
+        tokens = self.fill(child).get("progress", {}).get("tokens", 0)
+        wait_until(lambda: self.tokens() > tokens + 10_000, "its worker to go on", child)
+        log = (self.seen / "worker-0.log").read_text()
+        self.make_room(child)
+        os.kill(third, signal.SIGCONT)
+        wait_until(lambda: child.poll() is not None or self.status_there().get("version", 0) >= 30, "rounds", child)
+        more = (self.seen / "worker-0.log").read_text()[len(log):]
+        self.assert_ends_well(child)
+        self.assertNotIn("dropped", more)
 
 
 class Diverged(EndToEnd):

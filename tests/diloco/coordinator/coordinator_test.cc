@@ -8,7 +8,9 @@
 #include <iterator>
 #include <memory>
 #include <optional>
+#include <set>
 #include <thread>
+#include <utility>
 
 #include <asio/executor_work_guard.hpp>
 #include <asio/io_context.hpp>
@@ -109,12 +111,14 @@ TEST(Coordinator, ARegionThatLostEverythingJoinsAgain) {
 // Rank 0 of a lone region, by hand.
 class ByHand {
  public:
-  explicit ByHand(const TestRun& run, Round version = 0, const std::string& run_id = {}) {
+  explicit ByHand(const TestRun& run, Round version = 0, const std::string& run_id = {},
+                  bool open_work = false) {
     request_.socket = run.directory("a") / "worker.sock";
     request_.region = "a";
     request_.version = version;
     request_.has_lineage = !run_id.empty();
     request_.run_id = run_id;
+    request_.open_work = open_work;
     session_ = WorkerSession::attach(request_, wait_);
   }
   WorkerSession& session() { return *session_; }
@@ -124,14 +128,16 @@ class ByHand {
     auto* order = std::get_if<Order>(&instruction);
     return order != nullptr ? std::optional(std::move(*order)) : std::nullopt;
   }
-  void hand_over(const Train& order) {
+  void hand_over(const Train& order) { hand_over(order.round, order.data_cursor); }
+  void hand_over(Round round, std::uint64_t cursor, std::uint32_t part = 0) {
     const std::string payload(2'000'000, 'p');
     session_->hand_over({.run_id = session_->attachment().run_id,
                          .region = "a",
-                         .round = order.round,
+                         .round = round,
+                         .part = part,
                          .tokens = 1,
-                         .data_begin = order.data_cursor,
-                         .data_cursor = order.data_cursor + 8,
+                         .data_begin = cursor,
+                         .data_cursor = cursor + 8,
                          .payload = {}},
                         SealedBytes(std::as_bytes(std::span(payload))));
   }
@@ -204,6 +210,38 @@ TEST(Coordinator, AWorkerTrainsOnAlsoIfTheDiskFillsAsItsRoundIsNotedAsApplied) {
   EXPECT_EQ(on->schedule_step, 4U);
   EXPECT_EQ(on->data_cursor, order->data_cursor + 8) << "no sample is read twice";
   EXPECT_EQ(on->share, order->share);
+}
+
+// It trained on while its coordinator's disk was full, say, which a new process knows nothing of.
+TEST(Coordinator, WhatAWorkerDidBeforeItCameAnewIsCollectedAndCountsLate) {
+  TestRun run({"a"}, 3);
+  run.set_staleness_max(2);
+  run.start("a", Start::found);
+  auto worker = std::make_unique<ByHand>(run);
+  const auto order = worker->told_to<Train>();
+  ASSERT_TRUE(order);
+  worker->hand_over(*order);
+  ASSERT_TRUE(worker->session().await_stored());
+  ASSERT_TRUE(worker->told_to<Apply>());
+  const std::string run_id = worker->session().attachment().run_id;
+  worker = std::make_unique<ByHand>(run, 0, run_id, true);
+  const auto collect = worker->told_to<Collect>();
+  ASSERT_TRUE(collect);
+  EXPECT_EQ(collect->round, 0U);
+  worker->hand_over(0, order->data_cursor + 8, 1);
+  ASSERT_TRUE(worker->session().await_stored());
+  ASSERT_TRUE(worker->told_to<Apply>());
+  worker->session().applied(1, {});
+  const auto next = worker->told_to<Train>();
+  ASSERT_TRUE(next);
+  EXPECT_EQ(next->data_cursor, order->data_cursor + 16);
+  worker->hand_over(*next);
+  ASSERT_TRUE(worker->session().await_stored());
+  const auto apply = worker->told_to<Apply>();
+  ASSERT_TRUE(apply);
+  std::set<std::pair<Round, std::uint32_t>> listed;
+  for (const Participant& one : apply->record.participants) listed.emplace(one.round, one.part);
+  EXPECT_EQ(listed, (decltype(listed){{0, 1}, {1, 0}}));
 }
 
 TEST(Coordinator, AStopEndsItWith130AndItsStateResumes) {

@@ -100,6 +100,7 @@ class TestRun {
   // What coordinators started from now on call for each round that their worker applied.
   void set_on_round(std::function<void()> on_round) { on_round_ = std::move(on_round); }
   void set_grace_max(std::chrono::milliseconds grace) { grace_max_ = grace; }
+  void set_staleness_max(Round rounds) { staleness_max_ = rounds; }
   // All rounds, with three shards of each payload; sums have at least so many bytes.
   void shard(std::size_t sum_bytes = 0) {
     sharded_ = true;
@@ -131,6 +132,7 @@ class TestRun {
   std::vector<std::string> regions_;
   Round rounds_;
   std::chrono::milliseconds grace_max_{20'000};
+  Round staleness_max_ = 0;
   bool sharded_ = false;
   std::size_t sum_bytes_ = 0;
   mutable std::mutex mutex_;  // of what threads of coordinators add
