@@ -67,6 +67,8 @@ class Coordinator::Implementation {
   void stop() { ending_.finish({130, "interrupted"}); }
   std::uint16_t listening_port() const { return links_ ? links_->listening_port() : 0; }
   const CoordinatorOptions& options() const { return options_; }
+  // Of its storage, after run(); empty: it opened.
+  std::string failure_to_open() const { return opened_ ? "" : ending_.storage_failure(); }
 
  private:
   void open();
@@ -74,8 +76,8 @@ class Coordinator::Implementation {
   void write_last_status();
   asio::awaitable<void> pulse();
   asio::awaitable<void> abstain();
-  std::string room_for_payload() const;
-  asio::awaitable<void> until_disk_works(const std::string& message);
+  std::uint64_t room_wanted() const;
+  asio::awaitable<void> until_disk_works(const std::string& message, std::uint64_t wanted);
   asio::awaitable<bool> reopens_to_workers();
   void show_abstaining(const std::string& message);
   void lose(const inter::BlobId& blob);
@@ -96,6 +98,7 @@ class Coordinator::Implementation {
   asio::any_io_executor executor_;
   CoordinatorOptions options_;
   bool again_;
+  bool opened_ = false;
   CoordinatorEnd ending_;
   RegionDirectory directory_;
   std::optional<ProtocolDriver> driver_;
@@ -116,20 +119,19 @@ class Coordinator::Implementation {
 // ---- Life ----
 
 asio::awaitable<std::optional<RunOutcome>> Coordinator::Implementation::run() {
-  bool opened = false;
   try {
     if (std::optional<RunOutcome> refusal = directory_.open()) co_return *refusal;
     open();
-    opened = true;
+    opened_ = true;
     tasks_.spawn(pulse());
     driver_->handle(Tick{});
     while (ending_.going_on()) co_await ending_.change();
     if (!ending_.outcome() && !ending_.failure()) co_await abstain();
   } catch (...) {  // a port in use, for one: what is open already must not keep the program alive
     const auto failure = std::current_exception();
-    again_ && !opened ? ending_.fail(failure) : ending_.fail_for_good(failure);
+    again_ && !opened_ ? ending_.fail(failure) : ending_.fail_for_good(failure);
   }
-  if (!opened && !ending_.failure()) {  // it works for less than all that is to be opened
+  if (!opened_ && !ending_.failure()) {  // it works for less than all that is to be opened
     asio::steady_timer timer(executor_, kLookAtDisk);
     co_await timer.async_wait(asio::use_awaitable);
   }
@@ -310,27 +312,33 @@ std::map<std::string, double> Coordinator::Implementation::egress_said() const {
 // Out of the run until the disk works: what is not on disk must not be promised. The worker keeps
 // its numbers in memory and does not need us for inner steps.
 asio::awaitable<void> Coordinator::Implementation::abstain() {
+  const std::uint64_t wanted = room_wanted();
   const std::string message =
       "its storage fails (" + ending_.storage_failure() +
       "): it no longer votes or contributes, while its worker trains on. Make room in " +
-      options_.directory.string() + room_for_payload() +
+      options_.directory.string() + (wanted > 0 ? fmt::format(" (for {} bytes)", wanted) : "") +
       ", or raise ulimit -n if it has too many open files; it then goes on by itself";
   spdlog::error("{}: {}", options_.region, message);
   driver_->stop_clock();
   links_->cut();
   directory_.spool().release_spares();
-  co_await until_disk_works(message);
+  co_await until_disk_works(message, wanted);
   spdlog::info("{}: its storage works again", options_.region);
 }
 
-std::string Coordinator::Implementation::room_for_payload() const {
-  const std::uint64_t bytes = worker_->intake().payload_bytes();
-  return bytes > 0 ? fmt::format(" (a payload has {} bytes)", bytes) : "";
+// For the next round: one's own payload, and the largest of those that are still to come.
+std::uint64_t Coordinator::Implementation::room_wanted() const {
+  const RoundProtocol& protocol = driver_->protocol();
+  std::uint64_t own = worker_->intake().payload_bytes(), others = 0;
+  if (protocol.contribution()) own = std::max(own, protocol.contribution()->payload.size_bytes);
+  for (const inter::BlobId& blob : protocol.wanted()) others = std::max(others, blob.size_bytes);
+  return own + others;
 }
 
-// With less room than a payload takes, it would be back for a moment again and again, and call for
+// With less room than that, it would be back for a moment again and again, and call for
 // elections. Not for ever: once it is back, what is not needed any more may leave the disk.
-asio::awaitable<void> Coordinator::Implementation::until_disk_works(const std::string& message) {
+asio::awaitable<void> Coordinator::Implementation::until_disk_works(const std::string& message,
+                                                                    std::uint64_t wanted) {
   asio::steady_timer timer(executor_);
   const auto since = steady_clock::now();
   auto looked_at = since;
@@ -343,7 +351,7 @@ asio::awaitable<void> Coordinator::Implementation::until_disk_works(const std::s
     if (steady_clock::now() < looked_at + kLookAtDisk) continue;
     looked_at = steady_clock::now();
     const bool try_anyway = looked_at >= since + kTryAnyway;
-    if (open && directory_.takes_bytes(try_anyway ? 0 : worker_->intake().payload_bytes())) break;
+    if (open && directory_.takes_bytes(try_anyway ? 0 : wanted)) break;
   }
 }
 
@@ -366,7 +374,7 @@ void Coordinator::Implementation::show_abstaining(const std::string& message) {
     try {
       directory_.files().write(shown);
     } catch (const std::system_error&) {  // there may be no room for this either
-      directory_.files().write_over(shown);
+      directory_.files().write_into_reserve(shown);
     }
   } catch (const std::system_error&) {  // the disk takes nothing at all
   }
@@ -438,8 +446,14 @@ Coordinator::Coordinator(asio::any_io_executor executor, CoordinatorOptions opti
       implementation_(std::make_unique<Implementation>(executor, std::move(options))) {}
 Coordinator::~Coordinator() = default;
 asio::awaitable<RunOutcome> Coordinator::run() {
+  std::string said;
   for (;;) {
     if (std::optional<RunOutcome> outcome = co_await implementation_->run()) co_return *outcome;
+    const std::string failure = implementation_->failure_to_open();
+    if (!failure.empty() && failure != said)
+      spdlog::error("{}: its storage fails again as it opens ({}): it tries again every {} s",
+                    implementation_->options().region, failure, kLookAtDisk.count());
+    said = failure;
     // What it knew may be ahead of what is on disk.
     CoordinatorOptions options = implementation_->options();
     if (options.start != Start::join) options.start = Start::resume;

@@ -221,10 +221,12 @@ std::string RegionDirectory::lacking_room(const std::vector<inter::BlobId>& want
   }
   std::error_code error;
   const auto disk = std::filesystem::space(options_.directory, error);
-  if (!least || error || disk.available >= *least) return {};
+  const std::uint64_t room = disk.available + spool_->spare_bytes();
+  if (!least || error || room >= *least) return {};
+  constexpr std::uint64_t kMega = 1'000'000;
   return fmt::format(
-      "; the disk with its directory has {} bytes free, and they need at least {}: make room on it",
-      disk.available, *least);
+      "; the disk with its directory has {} MB free, and they need at least {} MB: make room on it",
+      room / kMega, *least / kMega + 1);
 }
 
 bool RegionDirectory::takes_bytes(std::uint64_t bytes) const {

@@ -1,7 +1,7 @@
 #include "diloco/coordinator/status_files.h"
 
 #include <fcntl.h>
-#include <sys/stat.h>
+#include <stdio.h>
 
 #include <algorithm>
 #include <chrono>
@@ -30,6 +30,8 @@ double unix_seconds() {
 OrderedJson or_null(const std::optional<double>& value) {
   return value ? OrderedJson(*value) : OrderedJson(nullptr);
 }
+
+constexpr std::size_t kReserveBytes = 64 << 10;  // several times a status.json
 
 // The round after the last one in the file; lines that are no rounds, or not whole, do not count.
 Round round_after(const std::filesystem::path& events) {
@@ -94,6 +96,7 @@ StatusFiles::StatusFiles(std::filesystem::path directory, std::string region)
     : directory_(std::move(directory)),
       region_(std::move(region)),
       next_round_(round_after(directory_ / "events.jsonl")) {
+  keep_reserve();
   const std::string before = read_file(directory_ / "status.json").value_or("");
   if (checksum_of_json(before) == Checksum::wrong) {
     spdlog::error(
@@ -139,17 +142,24 @@ void StatusFiles::write(const RegionStatus& status) {
   written_ = std::move(text);
 }
 
-void StatusFiles::write_over(const RegionStatus& status) {
+void StatusFiles::keep_reserve() {
+  try {
+    inter::File file(reserve(), O_WRONLY | O_CREAT | O_NOFOLLOW);
+    file.write_at(0, std::vector<std::byte>(kReserveBytes));
+  } catch (const std::system_error&) {  // the disk is full: there may be one of an earlier process
+  }
+}
+
+void StatusFiles::write_into_reserve(const RegionStatus& status) {
   std::string text = this->text(status);
-  const std::filesystem::path path = directory_ / "status.json";
-  struct stat taken {};
-  constexpr std::size_t kBlockBytes = 512;  // stat(2), whatever the file system's are
-  if (text == written_ || ::stat(path.c_str(), &taken) != 0 ||
-      text.size() > kBlockBytes * static_cast<std::size_t>(taken.st_blocks))
-    return;
-  inter::File file(path, O_WRONLY | O_NOFOLLOW);
+  if (text == written_) return;
+  inter::File file(reserve(), O_WRONLY | O_NOFOLLOW);
   file.write_at(0, std::as_bytes(std::span(text)));
   file.resize(text.size());
+  // What was shown is the reserve for the next one, where the file system can do that.
+  const std::filesystem::path path = directory_ / "status.json";
+  if (::renameat2(AT_FDCWD, reserve().c_str(), AT_FDCWD, path.c_str(), RENAME_EXCHANGE) != 0)
+    std::filesystem::rename(reserve(), path);
   written_ = std::move(text);
 }
 

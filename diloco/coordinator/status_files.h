@@ -52,9 +52,8 @@ class StatusFiles {
   void write_listening_port(std::uint16_t port);
   // Of this process, without `applied_unix_s` and `left_s`.
   void write(const RegionStatus& status);  // only if something changed
-  // Where there is no room for another file: over the one that is there, if it takes as much of the
-  // disk. Who reads it at that moment finds it damaged.
-  void write_over(const RegionStatus& status);
+  // The same where the disk has no room for another file: into one that was kept for that.
+  void write_into_reserve(const RegionStatus& status);
   std::string text(const RegionStatus& status) const;  // of status.json
   // Returns the line of events.jsonl, without its end.
   std::string add_round(const AppliedRound& round, const RegionStatus& status);
@@ -72,6 +71,8 @@ class StatusFiles {
   // With what earlier processes sent.
   RegionStatus with_earlier(RegionStatus status) const;
   void append_line(const std::string& line);
+  std::filesystem::path reserve() const { return directory_ / "status.json.reserve"; }
+  void keep_reserve();
 
   std::filesystem::path directory_;
   std::string region_;

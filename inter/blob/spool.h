@@ -58,6 +58,7 @@ class Spool {
   BlobId put(std::span<const std::byte> bytes);
   // Deletes the files that are kept to be written anew; false if there are none.
   bool release_spares();
+  std::uint64_t spare_bytes() const { return spares_.bytes(); }
   bool has(const BlobId& id) const;  // complete and hash-checked
   // Or it is in the archive beside the spool, of which whoever gets it checks the hash.
   bool can_send(const BlobId& id) const;

@@ -10,7 +10,7 @@ from harness import REGIONS, EndToEnd
 
 # Of which nothing is believed (docs/security.md, "Disks"), by their beginnings.
 UNTRUSTED = ("events.jsonl", "compression.jsonl", "listening_port", "coordinator.log", "worker-", "tensorboard/", "ledger/lock",
-             "report.html", "settings.txt",
+             "report.html", "status.json.reserve", "settings.txt",
              "archive/config.toml",  # gives other states, which are signed, or the same
              "data-digests")  # not part of the run; DataReadingTest flips it
 

@@ -195,10 +195,9 @@ TEST(RegionDirectory, SaysThatTheDiskHasNoRoomForAnyPayloadThatIsWanted) {
   const inter::BlobId large{.hash = {2}, .size_bytes = std::uint64_t{1} << 60};
   EXPECT_EQ(region.directory_.lacking_room({}), "");
   EXPECT_EQ(region.directory_.lacking_room({large, small}), "");
-  EXPECT_THAT(
-      region.directory_.lacking_room({large}),
-      ::testing::MatchesRegex("; the disk with its directory has [0-9]+ bytes free, and they "
-                              "need at least 1152921504606846976: make room on it"));
+  EXPECT_THAT(region.directory_.lacking_room({large}),
+              ::testing::MatchesRegex("; the disk with its directory has [0-9]+ MB free, and they "
+                                      "need at least 1152921504607 MB: make room on it"));
 }
 
 TEST(RegionDirectory, ProbesTheDiskAndLeavesNothing) {

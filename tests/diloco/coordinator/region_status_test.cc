@@ -100,30 +100,31 @@ TEST(RegionStatus, HasItsKeysInTheirOrder) {
   EXPECT_EQ(json["share"].dump(), R"({"index":1,"count":3,"pass":2,"begin":1000})");
 }
 
-TEST(RegionStatus, IsWrittenOverTheFileThatIsThereIfTheDiskIsFull) {
+TEST(RegionStatus, TakesTheReserveIfTheDiskIsFull) {
   const test::TemporaryDirectory directory;
   const auto file = directory.path() / "status.json";
+  const auto reserve = directory.path() / "status.json.reserve";
   StatusFiles files(directory.path(), "east");
+  EXPECT_GT(file_size(reserve), 50'000);
   RegionStatus status = full();
-  files.write_over(status);
-  EXPECT_FALSE(exists(file)) << "it makes none";
   const auto waiting_in_file = [&] {
     const auto read = parse_region_status(inter::read_regular_file(file, 1 << 20));
     return read ? read->waiting : "damaged";
   };
+  const auto other_name = directory.path() / "other";
   for (const std::size_t letters : {300, 2, 100}) {  // also where it becomes shorter
-    files.write(full());
-    const auto other_name = directory.path() / "other";
-    create_hard_link(file, other_name);
+    create_hard_link(reserve, other_name);
     status.waiting = std::string(letters, 'w');
-    files.write_over(status);
+    files.write_into_reserve(status);
     EXPECT_EQ(waiting_in_file(), status.waiting);
-    EXPECT_EQ(hard_link_count(file), 2) << "the same file";
+    EXPECT_TRUE(equivalent(file, other_name)) << "no other file was made";
     std::filesystem::remove(other_name);
   }
-  status.waiting = std::string(100'000, 'w');
-  files.write_over(status);
-  EXPECT_EQ(waiting_in_file(), std::string(100, 'w')) << "what does not fit is left out whole";
+  EXPECT_TRUE(exists(reserve)) << "what was shown before";
+  std::filesystem::remove(reserve);
+  status.waiting = "again";
+  EXPECT_THROW(files.write_into_reserve(status), std::system_error);
+  EXPECT_EQ(waiting_in_file(), std::string(100, 'w')) << "what cannot be shown damages nothing";
 }
 
 TEST(RegionStatus, WhatIsNotKnownIsNull) {
