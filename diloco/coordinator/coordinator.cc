@@ -316,22 +316,25 @@ asio::awaitable<void> Coordinator::Implementation::abstain() {
   const std::string message =
       "its storage fails (" + ending_.storage_failure() +
       "): it no longer votes or contributes, while its worker trains on. Make room in " +
-      options_.directory.string() + (wanted > 0 ? fmt::format(" (for {} bytes)", wanted) : "") +
+      options_.directory.string() +
+      (wanted > 0 ? fmt::format(" (the next round takes {} bytes)", wanted) : "") +
       ", or raise ulimit -n if it has too many open files; it then goes on by itself";
   spdlog::error("{}: {}", options_.region, message);
   driver_->stop_clock();
-  links_->cut();
+  links_->cut("the storage of " + options_.region +
+              " fails: it takes no part in the run until that works again");
   directory_.spool().release_spares();
   co_await until_disk_works(message, wanted);
   spdlog::info("{}: its storage works again", options_.region);
 }
 
-// For the next round: one's own payload, and the largest of those that are still to come.
+// For the next round: one's own payload, and the most that is still to come of another one.
 std::uint64_t Coordinator::Implementation::room_wanted() const {
   const RoundProtocol& protocol = driver_->protocol();
   std::uint64_t own = worker_->intake().payload_bytes(), others = 0;
   if (protocol.contribution()) own = std::max(own, protocol.contribution()->payload.size_bytes);
-  for (const inter::BlobId& blob : protocol.wanted()) others = std::max(others, blob.size_bytes);
+  for (const inter::BlobId& blob : protocol.wanted())
+    others = std::max(others, blob.size_bytes - directory_.spool().received_bytes(blob));
   return own + others;
 }
 
@@ -446,14 +449,14 @@ Coordinator::Coordinator(asio::any_io_executor executor, CoordinatorOptions opti
       implementation_(std::make_unique<Implementation>(executor, std::move(options))) {}
 Coordinator::~Coordinator() = default;
 asio::awaitable<RunOutcome> Coordinator::run() {
-  std::string said;
+  bool said = false;
   for (;;) {
     if (std::optional<RunOutcome> outcome = co_await implementation_->run()) co_return *outcome;
     const std::string failure = implementation_->failure_to_open();
-    if (!failure.empty() && failure != said)
+    if (!failure.empty() && !said)
       spdlog::error("{}: its storage fails again as it opens ({}): it tries again every {} s",
                     implementation_->options().region, failure, kLookAtDisk.count());
-    said = failure;
+    said = !failure.empty();
     // What it knew may be ahead of what is on disk.
     CoordinatorOptions options = implementation_->options();
     if (options.start != Start::join) options.start = Start::resume;

@@ -141,9 +141,11 @@ void PeerLinks::learn_run_id(const std::string& run_id) {
 }
 
 void PeerLinks::on_refused_by(const std::string& peer, const inter::LinkError& refusal) {
-  const std::string& reason = refusal.reason();
-  spdlog::error("{}: refused by {}: {}", context_.options.region, peer, reason);
-  refused(peer, kind_of_refusal(refusal), "refused by " + peer + ": " + reason, false);
+  const RefusalKind kind = kind_of_refusal(refusal);
+  const std::string reason = "refused by " + peer + ": " + refusal.reason();
+  // What may pass is said, and counted, with every other link that does not come up.
+  if (kind != RefusalKind::none) spdlog::error("{}: {}", context_.options.region, reason);
+  refused(peer, kind, reason, false);
 }
 
 // What separates this region from a run that it wants to join is final, and so is what separates it

@@ -26,7 +26,8 @@ class PeerLinks : public inter::MeshHandler {
 
   void start();  // throws std::system_error
   asio::awaitable<void> stop();
-  void cut() { mesh_.set_peers({}); }  // nobody is told anything any more
+  // Nobody is told anything any more, but why.
+  void cut(const std::string& reason) { mesh_.drop_peers(reason); }
   std::uint16_t listening_port() const { return listening_port_; }  // since start()
   std::map<std::string, inter::LinkStats> stats() const { return mesh_.stats(); }
   std::vector<std::string> up() const;

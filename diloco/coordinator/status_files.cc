@@ -144,22 +144,23 @@ void StatusFiles::write(const RegionStatus& status) {
 
 void StatusFiles::keep_reserve() {
   try {
-    inter::File file(reserve(), O_WRONLY | O_CREAT | O_NOFOLLOW);
-    file.write_at(0, std::vector<std::byte>(kReserveBytes));
+    reserve_.emplace(reserve_path(), O_WRONLY | O_CREAT | O_NOFOLLOW);
+    reserve_->write_at(0, std::vector<std::byte>(kReserveBytes));
   } catch (const std::system_error&) {  // the disk is full: there may be one of an earlier process
   }
 }
 
 void StatusFiles::write_into_reserve(const RegionStatus& status) {
   std::string text = this->text(status);
-  if (text == written_) return;
-  inter::File file(reserve(), O_WRONLY | O_NOFOLLOW);
-  file.write_at(0, std::as_bytes(std::span(text)));
-  file.resize(text.size());
+  if (text == written_ || !reserve_) return;
+  reserve_->write_at(0, std::as_bytes(std::span(text)));
+  reserve_->resize(text.size());
   // What was shown is the reserve for the next one, where the file system can do that.
   const std::filesystem::path path = directory_ / "status.json";
-  if (::renameat2(AT_FDCWD, reserve().c_str(), AT_FDCWD, path.c_str(), RENAME_EXCHANGE) != 0)
-    std::filesystem::rename(reserve(), path);
+  if (::renameat2(AT_FDCWD, reserve_path().c_str(), AT_FDCWD, path.c_str(), RENAME_EXCHANGE) != 0)
+    std::filesystem::rename(reserve_path(), path);
+  reserve_.reset();  // its descriptor is the next one's
+  keep_reserve();
   written_ = std::move(text);
 }
 

@@ -52,7 +52,8 @@ class StatusFiles {
   void write_listening_port(std::uint16_t port);
   // Of this process, without `applied_unix_s` and `left_s`.
   void write(const RegionStatus& status);  // only if something changed
-  // The same where the disk has no room for another file: into one that was kept for that.
+  // The same where the disk has no room for another file, or the process no descriptor: into one
+  // that was kept open for that.
   void write_into_reserve(const RegionStatus& status);
   std::string text(const RegionStatus& status) const;  // of status.json
   // Returns the line of events.jsonl, without its end.
@@ -71,7 +72,7 @@ class StatusFiles {
   // With what earlier processes sent.
   RegionStatus with_earlier(RegionStatus status) const;
   void append_line(const std::string& line);
-  std::filesystem::path reserve() const { return directory_ / "status.json.reserve"; }
+  std::filesystem::path reserve_path() const { return directory_ / "status.json.reserve"; }
   void keep_reserve();
 
   std::filesystem::path directory_;
@@ -81,6 +82,7 @@ class StatusFiles {
   double earlier_egress_cost_ = 0;
   std::map<std::string, double> earlier_egress_said_;
   std::string written_;
+  std::optional<inter::File> reserve_;
   Round next_round_ = 0;
   std::optional<double> applied_unix_s_;  // the newest round, by this process
 };

@@ -46,7 +46,7 @@ class AttachedWorker {
   void order_to_continue(const OrderContinue& steps);
   void call_back();
   bool continuing() const { return attached() && session_->continuing; }
-  // It did steps that nobody was told of, and that a record would drop.
+  // It may have done steps that nobody was told of, and that a record would drop.
   bool has_more() const { return attached() && session_->has_more; }
   void drop_more();  // they are told of, or lost
   void finish(const OrderFinish& last);

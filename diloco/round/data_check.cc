@@ -10,28 +10,25 @@
 
 namespace causeway::diloco {
 
-std::vector<std::string> DataCheck::members_that_read_other() const {
-  std::vector<std::string> others = region_.peers.that_read_other(*region_.worker.data());
-  const Membership& membership = region_.agreement.members();
-  std::erase_if(others, [&](const auto& peer) { return membership.find(peer) == nullptr; });
-  return others;
-}
-
 void DataCheck::check(bool just_attached, Time now) {
-  if (!region_.worker.data()) return;
-  const bool same = region_.peers.any_read_the_same(*region_.worker.data());
-  if (same) region_.worker.prove_data();
+  const std::optional<DataDigest>& own = region_.worker.data();
+  if (!own) return in_doubt_until_.reset();
+  if (region_.peers.any_read_the_same(*own)) region_.worker.prove_data();
   just_attached_ = just_attached_ || just_attached;
   // Before the log says who the members are, nobody knows which regions are most of them.
   const std::set<std::string> members = region_.agreement.members().regions();
   if (!members.contains(region_.options.self)) return;
   const bool attached = std::exchange(just_attached_, false);
-  if (attached) in_doubt_until_ = now + region_.options.start_wait;
-  if (same) in_doubt_until_.reset();
+  if (attached && !(began_with_ && same_data(*began_with_, *own))) {
+    began_with_ = own;
+    in_doubt_until_ = now + region_.options.start_wait;
+  }
+  if (most_read_the_same()) in_doubt_until_.reset();
   const bool in_doubt = !waits_for(now).empty();
   const bool begins = std::exchange(was_in_doubt_, in_doubt) || attached ||
                       region_.history.version() == 0 || region_.worker.data_is_unproven();
-  const std::vector<std::string> others = members_that_read_other();
+  std::vector<std::string> others = region_.peers.that_read_other(*own);
+  std::erase_if(others, [&](const std::string& peer) { return !members.contains(peer); });
   if (others.empty()) return;
   const std::set<std::string> names(others.begin(), others.end());
   const bool news = std::exchange(told_of_data_, names) != names;
@@ -48,10 +45,31 @@ void DataCheck::check(bool just_attached, Time now) {
   if (news) region_.out.note(Note::Severity::warning, text);
 }
 
+// More than half of the members, with this one.
+bool DataCheck::most_read_the_same() const {
+  const std::set<std::string> members = region_.agreement.members().regions();
+  std::size_t same = 1;
+  for (const std::string& region : members) {
+    const Status* const status = region_.peers.status(region);
+    if (status != nullptr && status->data && same_data(*status->data, *region_.worker.data()))
+      ++same;
+  }
+  return 2 * same > members.size();
+}
+
+std::optional<std::string> DataCheck::any_that_read_other() const {
+  for (const std::string& region : region_.agreement.members().regions()) {
+    const Status* const status = region_.peers.status(region);
+    if (status != nullptr && status->data && !same_data(*status->data, *region_.worker.data()))
+      return region;
+  }
+  return std::nullopt;
+}
+
 std::vector<std::string> DataCheck::waits_for(Time now) const {
   std::vector<std::string> unknown;
   const bool may_be = in_doubt_until_ && now < *in_doubt_until_;
-  if (!may_be || members_that_read_other().empty()) return unknown;
+  if (!may_be || !any_that_read_other()) return unknown;
   for (const Member& member : region_.agreement.members().members) {
     if (member.region == region_.options.self || member.witness) continue;
     const Status* const status = region_.peers.status(member.region);
@@ -72,7 +90,7 @@ std::string DataCheck::waiting_for(Time now) const {
   return fmt::format(
       "{} to say which data it reads, as this region reads other data than {} (for at most {} s, "
       "which sync.start_wait_s sets)",
-      names, members_that_read_other().front(), most);
+      names, *any_that_read_other(), most);
 }
 
 }  // namespace causeway::diloco

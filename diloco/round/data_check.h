@@ -20,18 +20,20 @@ class DataCheck {
   // as a member.
   void check(bool just_attached, Time now);
 
-  // A worker that just attached does not train while a region reads other data, and what is known
-  // of the rest does not say yet who is right: the link to another may come up late. Whom it waits
-  // for, at most `start_wait` long; empty: nothing is in doubt.
+  // A worker that begins with these data does not train while a region reads other data, and what
+  // is known of the rest does not say yet who is right: the link to another may come up late. Whom
+  // it waits for, at most `start_wait` long; empty: nothing is in doubt.
   std::vector<std::string> waits_for(Time now) const;
   std::optional<Time> deadline() const { return in_doubt_until_; }
   std::string waiting_for(Time now) const;  // empty while nothing is in doubt
 
  private:
-  std::vector<std::string> members_that_read_other() const;
+  bool most_read_the_same() const;
+  std::optional<std::string> any_that_read_other() const;  // when last heard
 
   Region& region_;
-  bool just_attached_ = false;          // its worker, and not judged since
+  bool just_attached_ = false;  // its worker, and not judged since
+  std::optional<DataDigest> began_with_;
   bool was_in_doubt_ = false;           // at the last look
   std::optional<Time> in_doubt_until_;  // at the latest; none: a region read the same
   std::set<std::string> told_of_data_;  // regions that read other data, as last told

@@ -93,7 +93,6 @@ void WorkerOrders::train(const DataShare& share) {
       .schedule_step = region_.history.schedule_step(),
       .share = share,
       .ahead = std::min(region_.options.overlap_steps, region_.history.nominal_next_k())});
-  region_.worker.drop_more();
 }
 
 // ---- It is behind ----
@@ -101,7 +100,7 @@ void WorkerOrders::train(const DataShare& share) {
 void WorkerOrders::catch_up(Time now) {
   if (catch_up_.leaps()) return restore();
   const CommitRecord& record = region_.history.record(region_.worker.applied()->version);
-  if (region_.spool.holds_all(record)) return apply(record);
+  if (region_.spool.holds_all(record)) return apply(record, now);
   if (may_restore()) return restore();
   wait_for_payloads(now);
 }
@@ -130,7 +129,7 @@ void WorkerOrders::wait_for_payloads(Time now) {
   if (region_.agreement.cut_off(now) || by_witness) go_on();
 }
 
-void WorkerOrders::apply(const CommitRecord& record) {
+void WorkerOrders::apply(const CommitRecord& record, Time now) {
   // What was done while nobody could be reached, or before the worker lost its coordinator, comes
   // late, if it still may.
   const Round late = region_.history.version() - record.round;
@@ -138,6 +137,7 @@ void WorkerOrders::apply(const CommitRecord& record) {
   if (!region_.worker.has_more() || !may_be_late || region_.history.over()) {
     return region_.worker.order(OrderApply{record});
   }
+  if (!data_check_.waits_for(now).empty()) return;  // it may be of wrong data
   region_.worker.order(OrderCollect{record.round});
   region_.worker.drop_more();
 }

@@ -38,7 +38,7 @@ class WorkerOrders {
   bool can_catch_up() const;
   bool may_restore() const;
   void wait_for_payloads(Time now);
-  void apply(const CommitRecord& record);
+  void apply(const CommitRecord& record, Time now);
   void restore();
 
   Region& region_;

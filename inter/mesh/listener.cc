@@ -74,6 +74,7 @@ asio::awaitable<void> MeshCore::admit(Self self, std::shared_ptr<Connection> con
     objection = "it greets as if a third region carried it";
   if (objection.empty() && theirs.kind == ConnectionKind::follower)
     objection = "it greets as a follower with the certificate of a region";
+  if (objection.empty()) objection = self->refuses_all_;
   if (objection.empty() && peer == nullptr) {
     objection =
         "region \"" + printable(region) + "\" is not a peer of \"" + self->options_.self + "\"";

@@ -117,6 +117,10 @@ void Mesh::set_peers(const std::map<std::string, Endpoint>& peers) {
   implementation_->core->set_peers(implementation_->core, peers);
 }
 
+void Mesh::drop_peers(const std::string& reason) {
+  implementation_->core->drop_peers(reason);
+}
+
 bool Mesh::is_up(const std::string& peer) const {
   const Peer* const found = implementation_->core->find(peer);
   return found != nullptr && found->session != nullptr;

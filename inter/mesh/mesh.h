@@ -177,6 +177,8 @@ class Mesh : public Channel {
   // the handler as down, later), an address that changed is used from the next dialling on. Throws
   // Errc::unreachable_peer if one cannot be dialled and neither can we.
   void set_peers(const std::map<std::string, Endpoint>& peers);
+  // All are dropped, and whoever links until the next set_peers() is refused for this reason.
+  void drop_peers(const std::string& reason);
 
   std::uint16_t listening_port() const;  // 0 with dial_only
   bool is_up(const std::string& peer) const override;

@@ -116,7 +116,8 @@ void MeshCore::set_peers(const Self& self, const std::map<std::string, Endpoint>
   }
   const auto before = peers_;
   for (const auto& [name, peer] : before)
-    if (!peers.contains(name)) remove_peer(peer);
+    if (!peers.contains(name)) remove_peer(peer, kRemovedReason);
+  refuses_all_.clear();
   for (const auto& [name, endpoint] : peers) {
     if (const auto known = peers_.find(name); known != peers_.end()) {
       change_endpoint(self, known->second, endpoint);
@@ -136,7 +137,7 @@ void MeshCore::add_peer(const Self& self, const std::string& name, const Endpoin
 void MeshCore::change_endpoint(const Self& self, const PeerPtr& peer, const Endpoint& endpoint) {
   if (peer->endpoint == endpoint) return;
   if (peer->endpoint.host.empty() != endpoint.host.empty()) {
-    remove_peer(peer);
+    remove_peer(peer, kRemovedReason);
     add_peer(self, peer->name, endpoint);
   } else {
     peer->endpoint = endpoint;
@@ -144,13 +145,19 @@ void MeshCore::change_endpoint(const Self& self, const PeerPtr& peer, const Endp
   }
 }
 
-void MeshCore::remove_peer(const PeerPtr& peer) {
+void MeshCore::drop_peers(const std::string& reason) {
+  refuses_all_ = reason;
+  const auto before = peers_;
+  for (const auto& [name, peer] : before) remove_peer(peer, reason);
+}
+
+void MeshCore::remove_peer(const PeerPtr& peer, const std::string& reason) {
   peer->removed = true;
   peers_.erase(peer->name);
   peer->retry.cancel();
   peer->detour_retry.cancel();
-  if (peer->session) peer->session->close(Errc::refused, kRemovedReason);
-  if (const auto greeting = peer->greeting.lock()) greeting->close(Errc::refused, kRemovedReason);
+  if (peer->session) peer->session->close(Errc::refused, reason);
+  if (const auto greeting = peer->greeting.lock()) greeting->close(Errc::refused, reason);
 }
 
 void MeshCore::shut_down() {

@@ -163,6 +163,7 @@ class MeshCore : public std::enable_shared_from_this<MeshCore> {
 
   std::uint16_t listening_port() const { return door_ ? door_->port() : 0; }
   void set_peers(const Self& self, const std::map<std::string, Endpoint>& peers);
+  void drop_peers(const std::string& reason);
   Peer* find(const std::string& name) const;                // null: not a peer
   void push_blob(const std::string& to, const BlobId& id);  // whichever way
   const std::map<std::string, PeerPtr>& peers() const { return peers_; }
@@ -172,7 +173,7 @@ class MeshCore : public std::enable_shared_from_this<MeshCore> {
  private:
   void add_peer(const Self& self, const std::string& name, const Endpoint& endpoint);
   void change_endpoint(const Self& self, const PeerPtr& peer, const Endpoint& endpoint);
-  void remove_peer(const PeerPtr& peer);
+  void remove_peer(const PeerPtr& peer, const std::string& reason);
   static asio::awaitable<void> watch_credentials(Self self);
 
   // listener.cc
@@ -257,6 +258,7 @@ class MeshCore : public std::enable_shared_from_this<MeshCore> {
   OpenConnections connections_;
   Strangers<Connection> strangers_{kUnauthenticatedMax};  // certified, but not yet greeted
   LogThrottle refusals_;
+  std::string refuses_all_;  // why; empty: it does not
   TaskGroup tasks_;
   bool restarts_ = false;  // our TCP begins anew after every pause
   bool stopping_ = false;

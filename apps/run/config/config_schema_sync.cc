@@ -116,7 +116,8 @@ void add_sync_keys(std::vector<Key<Config>>& keys) {
       "Longest time a round waits for the last regions.")));
   keys.push_back(of_process(seconds_key(
       "sync.start_wait_s", [](auto& c) -> auto& { return c.sync.rules.start_wait; },
-      "Longest time that the first round waits for regions whose worker has not attached yet.")));
+      "Longest time that the first round waits for regions whose worker has not attached yet, "
+      "and that a worker waits while it is not clear which regions read other data.")));
   keys.push_back(of_process(C::number_as(
       "sync.spool_gib", "GiB",
       [](const Config& c) { return double(c.sync.spool_bytes_max) / kGibi; },

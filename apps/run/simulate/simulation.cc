@@ -40,6 +40,7 @@ namespace causeway::run {
 namespace {
 
 using Clock = std::chrono::steady_clock;
+constexpr int kDiffer = 4;  // exit code: a person must look
 constexpr std::chrono::milliseconds kRedraw{250};
 constexpr std::chrono::seconds kPageInterval{10};
 
@@ -162,8 +163,9 @@ class Simulation {
       baseline = co_await run_baseline();
       if (baseline.exit_code == 130) co_return explain(baseline);
     }
-    co_await report();
-    co_return baseline.exit_code == 0 ? 0 : explain(baseline);
+    const bool identical = co_await report();
+    if (baseline.exit_code != 0) co_return explain(baseline);
+    co_return identical ? 0 : kDiffer;
   }
 
   bool training_is_complete() const {
@@ -298,7 +300,8 @@ class Simulation {
     return outcome.exit_code;
   }
 
-  asio::awaitable<void> report() {
+  // False: the regions differ.
+  asio::awaitable<bool> report() {
     directory_.link_outputs(config_.sync.founder);
     merge_events(config_, directory_.path());
     SimulationFacts facts;
@@ -317,6 +320,7 @@ class Simulation {
     write_text_file(directory_.path() / "report.html", report_html(summary, samples, text));
     std::fputs(report_text(summary, text, directory_.path()).c_str(), stdout);
     std::fflush(stdout);
+    co_return summary.identical;
   }
 
   SimulateOptions options_;

@@ -154,6 +154,15 @@ TEST_F(SummaryTest, RoundsSkippedByASnapshotDoNotCount) {
   EXPECT_EQ(summary().regions[1].rounds_applied, 5U);
 }
 
+TEST_F(SummaryTest, ASnapshotMayBeOfTheLastVersion) {
+  directory_.write("regions/west/events.jsonl",
+                   R"({"event": "restore", "region": "west", "round": 10})"
+                   "\n");
+  EXPECT_TRUE(summary().identical);
+  write_result("regions/west", 1.75, "abd");
+  EXPECT_FALSE(summary().identical) << "what counts is what it holds";
+}
+
 TEST_F(SummaryTest, ARoundAppliedAgainWithAnotherOutcomeIsNotIdentical) {
   directory_.write(
       "regions/west/events.jsonl",

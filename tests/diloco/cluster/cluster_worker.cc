@@ -24,8 +24,10 @@ void Cluster::attach_worker(const std::string& region) {
   ++worker.session;
   later_in_session(region, random_time(milliseconds{10}, milliseconds{800}), [this, region] {
     const Worker& attached = nodes_.at(region).worker;
-    deliver(region, WorkerAttached{attached.holds, attached.has_lineage,
-                                   attached.has_lineage ? kRunId : ""});
+    deliver(region, WorkerAttached{.holds = attached.holds,
+                                   .has_lineage = attached.has_lineage,
+                                   .run_id = attached.has_lineage ? kRunId : "",
+                                   .open_work = attached.extra > 0});
   });
 }
 
@@ -152,8 +154,11 @@ void Cluster::call_back(const std::string& region) {
 
 void Cluster::collect(const std::string& region, Round round) {
   const Worker& worker = nodes_.at(region).worker;
-  if (worker.extra == 0) throw Violation(region + " has nothing to collect");
   if (worker.holds.version != round) throw Violation(region + " collects of another round");
+  // What was open when it attached may be in the round's contribution by now.
+  if (worker.extra == 0)
+    return later_in_session(region, milliseconds{1},
+                            [this, region] { deliver(region, WorkerReady{}); });
   later_in_session(region, milliseconds{100}, [this, region, round] {
     Worker& later = nodes_.at(region).worker;
     contribute(

@@ -128,6 +128,14 @@ class ByHand {
     auto* order = std::get_if<Order>(&instruction);
     return order != nullptr ? std::optional(std::move(*order)) : std::nullopt;
   }
+  // By a Train too, where its coordinator's disk works again.
+  std::optional<Continue> told_to_step() {
+    const Instruction told = session_->next(wait_);
+    if (const auto* on = std::get_if<Continue>(&told)) return *on;
+    const auto* train = std::get_if<Train>(&told);
+    if (train == nullptr) return std::nullopt;
+    return Continue{train->round, train->k, train->data_cursor, train->schedule_step, train->share};
+  }
   void hand_over(const Train& order) { hand_over(order.round, order.data_cursor); }
   void hand_over(Round round, std::uint64_t cursor, std::uint32_t part = 0) {
     const std::string payload(2'000'000, 'p');
@@ -198,13 +206,13 @@ TEST(Coordinator, AWorkerTrainsOnAlsoIfTheDiskFillsAsItsRoundIsNotedAsApplied) {
   const std::string run_id = worker->session().attachment().run_id;
   worker->session().applied(1, {});
   std::optional<Continue> on;
-  while (!on) {
-    try {
-      on = worker->told_to<Continue>();
-    } catch (const std::system_error&) {  // the coordinator opened anew before it could say so
-      worker = std::make_unique<ByHand>(run, 1, run_id);
-    }
+  try {
+    on = worker->told_to_step();
+  } catch (const std::system_error&) {  // the coordinator opened anew before it could say so
+    worker = std::make_unique<ByHand>(run, 1, run_id);
+    on = worker->told_to_step();
   }
+  ASSERT_TRUE(on);
   EXPECT_EQ(on->round, 1);
   EXPECT_EQ(on->k, 4U);
   EXPECT_EQ(on->schedule_step, 4U);
@@ -242,6 +250,22 @@ TEST(Coordinator, WhatAWorkerDidBeforeItCameAnewIsCollectedAndCountsLate) {
   std::set<std::pair<Round, std::uint32_t>> listed;
   for (const Participant& one : apply->record.participants) listed.emplace(one.round, one.part);
   EXPECT_EQ(listed, (decltype(listed){{0, 1}, {1, 0}}));
+}
+
+// The disk filled as its contribution was stored: it may have trained on from there.
+TEST(Coordinator, WhatAWorkerDidAfterAContributionThatWasLostIsCollectedToo) {
+  TestRun run({"a"}, 2);
+  run.set_staleness_max(2);
+  run.start("a", Start::found);
+  auto worker = std::make_unique<ByHand>(run, 0, std::string(), true);
+  const auto order = worker->told_to<Train>();
+  ASSERT_TRUE(order);
+  worker->hand_over(*order);
+  ASSERT_TRUE(worker->session().await_stored());
+  EXPECT_TRUE(worker->told_to<Collect>());
+  worker->hand_over(0, order->data_cursor + 8, 1);
+  ASSERT_TRUE(worker->session().await_stored());
+  EXPECT_TRUE(worker->told_to<Apply>());
 }
 
 TEST(Coordinator, AStopEndsItWith130AndItsStateResumes) {

@@ -1,5 +1,8 @@
 #include "diloco/coordinator/region_status.h"
 
+#include <sys/resource.h>
+#include <unistd.h>
+
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
@@ -125,6 +128,27 @@ TEST(RegionStatus, TakesTheReserveIfTheDiskIsFull) {
   status.waiting = "again";
   EXPECT_THROW(files.write_into_reserve(status), std::system_error);
   EXPECT_EQ(waiting_in_file(), std::string(100, 'w')) << "what cannot be shown damages nothing";
+}
+
+TEST(RegionStatus, TakesTheReserveIfNoFileCanBeOpened) {
+  const test::TemporaryDirectory directory;
+  StatusFiles files(directory.path(), "east");
+  rlimit before{};
+  ASSERT_EQ(::getrlimit(RLIMIT_NOFILE, &before), 0);
+  const int next = ::dup(0);
+  ASSERT_GE(next, 0);
+  ::close(next);
+  const rlimit none{.rlim_cur = static_cast<rlim_t>(next), .rlim_max = before.rlim_max};
+  ASSERT_EQ(::setrlimit(RLIMIT_NOFILE, &none), 0);
+  RegionStatus status = full();
+  EXPECT_THROW(files.write(status), std::system_error);
+  for (const char* what : {"one", "another"}) {
+    status.waiting = what;
+    files.write_into_reserve(status);
+  }
+  ASSERT_EQ(::setrlimit(RLIMIT_NOFILE, &before), 0);
+  const auto shown = inter::read_regular_file(directory.path() / "status.json", 1 << 20);
+  EXPECT_EQ(parse_region_status(shown)->waiting, "another");
 }
 
 TEST(RegionStatus, WhatIsNotKnownIsNull) {

@@ -216,6 +216,38 @@ TEST_F(DataCheckTest, AWorkerThatAttachesIsHeldBackWhileNobodyKnowsWhichRegionIs
   }
 }
 
+TEST_F(DataCheckTest, ADoubtOutlivesTheLinkToWhoReadsOther) {
+  begin({"a", "b", "c"});
+  reads("a", 1);
+  reads("b", 2);
+  said(true);
+  region_->peers.set_down("b");
+  said(false);
+  EXPECT_EQ(waits_for(), "b, c");
+}
+
+TEST_F(DataCheckTest, OneOfManyThatReadsTheSameEndsNoDoubt) {
+  begin({"a", "b", "c", "d", "e"});
+  reads("a", 1);
+  reads("b", 1);
+  reads("c", 2);
+  said(true);
+  EXPECT_EQ(waits_for(), "d, e");
+  reads("d", 1);
+  said(false);
+  EXPECT_EQ(waits_for(), "") << "three of five";
+}
+
+TEST_F(DataCheckTest, ATrainerWithoutADigestIsNotInDoubt) {
+  begin({"a", "b", "c"});
+  reads("a", 1);
+  reads("b", 2);
+  said(true);
+  region_->worker.attach({}, std::nullopt);
+  said(true);
+  EXPECT_EQ(waits_for(), "");
+}
+
 TEST_F(DataCheckTest, ADoubtEndsAndHoldsNoWorkerBackThatTrainedBefore) {
   begin({"a", "b", "c"}, 5);
   reads("a", 1);
@@ -233,6 +265,9 @@ TEST_F(DataCheckTest, ADoubtEndsAndHoldsNoWorkerBackThatTrainedBefore) {
   EXPECT_EQ(check_->deadline(), std::chrono::seconds{100});
   now_ = std::chrono::seconds{100};
   EXPECT_EQ(waits_for(), "") << "nobody waits for ever";
+  reads("a", 1);
+  said(true);
+  EXPECT_EQ(waits_for(), "") << "nor again with the same data";
 }
 
 TEST_F(DataCheckTest, AProgramThatShowsNoDataAndAWitnessAreNotWaitedFor) {

@@ -49,6 +49,19 @@ TEST_F(Roster, PeerThatIsRemovedGoesDownAndMayReturn) {
   EXPECT_TRUE(run_until([&] { return a.mesh->is_up("b") && b.mesh->is_up("a"); }));
 }
 
+TEST_F(Roster, WhoDropsAllPeersTellsThemWhy) {
+  Region& a = start("a");
+  Region& b = start("b");
+  b.mesh->set_peers({{"a", kUndialled}});
+  a.mesh->set_peers({{"b", at(b)}});
+  ASSERT_TRUE(run_until([&] { return a.mesh->is_up("b") && b.mesh->is_up("a"); }));
+  b.mesh->drop_peers("its disk is full");
+  EXPECT_FALSE(b.mesh->is_up("a"));
+  ASSERT_TRUE(run_until([&] { return log_.has("b refused us: its disk is full"); }));
+  b.mesh->set_peers({{"a", kUndialled}});
+  EXPECT_TRUE(run_until([&] { return a.mesh->is_up("b") && b.mesh->is_up("a"); }));
+}
+
 TEST_F(Roster, OtherPeersDoNotNoticeAChange) {
   Region& a = start("a");
   Region& b = start("b");
