@@ -77,9 +77,9 @@ class Coordinator::Implementation {
   asio::awaitable<void> pulse();
   asio::awaitable<void> abstain();
   std::uint64_t room_wanted() const;
-  asio::awaitable<void> until_disk_works(const std::string& message, std::uint64_t wanted);
+  asio::awaitable<void> until_disk_works(std::uint64_t wanted);
   asio::awaitable<bool> reopens_to_workers();
-  void show_abstaining(const std::string& message);
+  void show_abstaining();
   void lose(const inter::BlobId& blob);
   std::string waiting_for() const;
   Round applied_version() const;
@@ -110,6 +110,7 @@ class Coordinator::Implementation {
   std::optional<ArchiveFill> archive_fill_;  // where everything is kept
   WaitLog wait_log_;
   std::string last_error_;
+  std::string abstains_;  // why; empty: it does not
   mutable OwnEgress own_egress_;
   std::map<std::string, double> earlier_egress_said_;
   inter::LogBudget notes_{30};  // lines a minute of one kind
@@ -233,6 +234,7 @@ void Coordinator::Implementation::lose(const inter::BlobId& blob) {
 }
 
 std::string Coordinator::Implementation::waiting_for() const {
+  if (!abstains_.empty()) return abstains_;
   const std::string for_room = worker_->intake().waiting_for();
   if (!for_room.empty()) return for_room;
   const std::string what = driver_->waiting_for();
@@ -313,18 +315,17 @@ std::map<std::string, double> Coordinator::Implementation::egress_said() const {
 // its numbers in memory and does not need us for inner steps.
 asio::awaitable<void> Coordinator::Implementation::abstain() {
   const std::uint64_t wanted = room_wanted();
-  const std::string message =
-      "its storage fails (" + ending_.storage_failure() +
-      "): it no longer votes or contributes, while its worker trains on. Make room in " +
-      options_.directory.string() +
-      (wanted > 0 ? fmt::format(" (the next round takes {} bytes)", wanted) : "") +
-      ", or raise ulimit -n if it has too many open files; it then goes on by itself";
-  spdlog::error("{}: {}", options_.region, message);
+  abstains_ = "its storage fails (" + ending_.storage_failure() +
+              "): it no longer votes or contributes, while its worker trains on. Make room in " +
+              options_.directory.string() +
+              (wanted > 0 ? fmt::format(" (the next round takes {} bytes)", wanted) : "") +
+              ", or raise ulimit -n if it has too many open files; it then goes on by itself";
+  spdlog::error("{}: {}", options_.region, abstains_);
   driver_->stop_clock();
   links_->cut("the storage of " + options_.region +
               " fails: it takes no part in the run until that works again");
   directory_.spool().release_spares();
-  co_await until_disk_works(message, wanted);
+  co_await until_disk_works(wanted);
   spdlog::info("{}: its storage works again", options_.region);
 }
 
@@ -340,15 +341,14 @@ std::uint64_t Coordinator::Implementation::room_wanted() const {
 
 // With less room than that, it would be back for a moment again and again, and call for
 // elections. Not for ever: once it is back, what is not needed any more may leave the disk.
-asio::awaitable<void> Coordinator::Implementation::until_disk_works(const std::string& message,
-                                                                    std::uint64_t wanted) {
+asio::awaitable<void> Coordinator::Implementation::until_disk_works(std::uint64_t wanted) {
   asio::steady_timer timer(executor_);
   const auto since = steady_clock::now();
   auto looked_at = since;
   bool open = false;
   while (!ending_.outcome() && !ending_.failure()) {
     if (!open) open = co_await reopens_to_workers();
-    show_abstaining(message);
+    show_abstaining();
     timer.expires_after(kLook);
     co_await timer.async_wait(asio::use_awaitable);
     if (steady_clock::now() < looked_at + kLookAtDisk) continue;
@@ -370,10 +370,9 @@ asio::awaitable<bool> Coordinator::Implementation::reopens_to_workers() {
   co_return false;
 }
 
-void Coordinator::Implementation::show_abstaining(const std::string& message) {
+void Coordinator::Implementation::show_abstaining() {
   try {
-    RegionStatus shown = status();
-    shown.waiting = message;
+    const RegionStatus shown = status();
     try {
       directory_.files().write(shown);
     } catch (const std::system_error&) {  // there may be no room for this either

@@ -140,6 +140,12 @@ void PeerLinks::learn_run_id(const std::string& run_id) {
   context_.driver.handle(RunIdLearned{run_id});
 }
 
+void PeerLinks::cut(const std::string& reason) {
+  cut_ = mesh_.stats();
+  for (auto& [peer, link] : *cut_) link.up = false;
+  mesh_.drop_peers(reason);
+}
+
 void PeerLinks::on_refused_by(const std::string& peer, const inter::LinkError& refusal) {
   const RefusalKind kind = kind_of_refusal(refusal);
   const std::string reason = "refused by " + peer + ": " + refusal.reason();

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <set>
 #include <string>
 #include <utility>
@@ -27,9 +28,10 @@ class PeerLinks : public inter::MeshHandler {
   void start();  // throws std::system_error
   asio::awaitable<void> stop();
   // Nobody is told anything any more, but why.
-  void cut(const std::string& reason) { mesh_.drop_peers(reason); }
+  void cut(const std::string& reason);
   std::uint16_t listening_port() const { return listening_port_; }  // since start()
-  std::map<std::string, inter::LinkStats> stats() const { return mesh_.stats(); }
+  // Of links that were cut: what they carried.
+  std::map<std::string, inter::LinkStats> stats() const { return cut_ ? *cut_ : mesh_.stats(); }
   std::vector<std::string> up() const;
   // What each peer's contributions said that it has paid for what it sends.
   const std::map<std::string, double>& costs() const { return costs_; }
@@ -71,6 +73,7 @@ class PeerLinks : public inter::MeshHandler {
   std::set<std::string> refusals_;  // peers that this region and they refuse
   asio::steady_timer farewell_;     // to whoever was removed
   inter::Mesh mesh_;
+  std::optional<std::map<std::string, inter::LinkStats>> cut_;
   std::uint16_t listening_port_ = 0;
 };
 

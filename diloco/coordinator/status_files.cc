@@ -145,13 +145,17 @@ void StatusFiles::write(const RegionStatus& status) {
 void StatusFiles::keep_reserve() {
   try {
     reserve_.emplace(reserve_path(), O_WRONLY | O_CREAT | O_NOFOLLOW);
-    reserve_->write_at(0, std::vector<std::byte>(kReserveBytes));
+    // Not over what is there: somebody may still be reading it.
+    const std::uint64_t there = reserve_->regular_size().value_or(kReserveBytes);
+    if (there < kReserveBytes)
+      reserve_->write_at(there, std::vector<std::byte>(kReserveBytes - there));
   } catch (const std::system_error&) {  // the disk is full: there may be one of an earlier process
   }
 }
 
 void StatusFiles::write_into_reserve(const RegionStatus& status) {
   std::string text = this->text(status);
+  if (!reserve_) keep_reserve();
   if (text == written_ || !reserve_) return;
   reserve_->write_at(0, std::as_bytes(std::span(text)));
   reserve_->resize(text.size());

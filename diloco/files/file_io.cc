@@ -92,7 +92,14 @@ Descriptor open_to_append(const std::filesystem::path& path) {
 }
 
 void append_to_file(const std::filesystem::path& path, std::string_view text) {
-  write_all(open_to_append(path).get(), std::as_bytes(std::span(text)), path);
+  const Descriptor file = open_to_append(path);
+  const off_t before = ::lseek(file.get(), 0, SEEK_END);
+  try {
+    write_all(file.get(), std::as_bytes(std::span(text)), path);
+  } catch (...) {  // the next line must not continue this one
+    if (before >= 0) static_cast<void>(::ftruncate(file.get(), before) == 0);
+    throw;
+  }
 }
 
 void replace_file(const std::filesystem::path& path, std::span<const std::byte> content,

@@ -12,7 +12,10 @@ namespace causeway::diloco {
 
 void DataCheck::check(bool just_attached, Time now) {
   const std::optional<DataDigest>& own = region_.worker.data();
-  if (!own) return in_doubt_until_.reset();
+  if (!own) {
+    may_be_in_doubt_ = false;
+    return;
+  }
   if (region_.peers.any_read_the_same(*own)) region_.worker.prove_data();
   just_attached_ = just_attached_ || just_attached;
   // Before the log says who the members are, nobody knows which regions are most of them.
@@ -21,9 +24,12 @@ void DataCheck::check(bool just_attached, Time now) {
   const bool attached = std::exchange(just_attached_, false);
   if (attached && !(began_with_ && same_data(*began_with_, *own))) {
     began_with_ = own;
-    in_doubt_until_ = now + region_.options.start_wait;
+    may_be_in_doubt_ = true;
+    in_doubt_until_.reset();
   }
-  if (most_read_the_same()) in_doubt_until_.reset();
+  if (most_read_the_same()) may_be_in_doubt_ = false;
+  if (may_be_in_doubt_ && !in_doubt_until_ && any_that_read_other())
+    in_doubt_until_ = now + region_.options.start_wait;
   const bool in_doubt = !waits_for(now).empty();
   const bool begins = std::exchange(was_in_doubt_, in_doubt) || attached ||
                       region_.history.version() == 0 || region_.worker.data_is_unproven();
@@ -51,8 +57,8 @@ bool DataCheck::most_read_the_same() const {
   std::size_t same = 1;
   for (const std::string& region : members) {
     const Status* const status = region_.peers.status(region);
-    if (status != nullptr && status->data && same_data(*status->data, *region_.worker.data()))
-      ++same;
+    const bool heard = status != nullptr && status->data && region_.peers.is_up(region);
+    if (heard && same_data(*status->data, *region_.worker.data())) ++same;
   }
   return 2 * same > members.size();
 }
@@ -68,7 +74,7 @@ std::optional<std::string> DataCheck::any_that_read_other() const {
 
 std::vector<std::string> DataCheck::waits_for(Time now) const {
   std::vector<std::string> unknown;
-  const bool may_be = in_doubt_until_ && now < *in_doubt_until_;
+  const bool may_be = may_be_in_doubt_ && in_doubt_until_ && now < *in_doubt_until_;
   if (!may_be || !any_that_read_other()) return unknown;
   for (const Member& member : region_.agreement.members().members) {
     if (member.region == region_.options.self || member.witness) continue;

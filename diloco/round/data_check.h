@@ -34,8 +34,9 @@ class DataCheck {
   Region& region_;
   bool just_attached_ = false;  // its worker, and not judged since
   std::optional<DataDigest> began_with_;
+  bool may_be_in_doubt_ = false;        // until most regions read the same
+  std::optional<Time> in_doubt_until_;  // since the first that read other
   bool was_in_doubt_ = false;           // at the last look
-  std::optional<Time> in_doubt_until_;  // at the latest; none: a region read the same
   std::set<std::string> told_of_data_;  // regions that read other data, as last told
 };
 

@@ -433,6 +433,9 @@ std::string waiting_for(const Region& of, const Leader& leader, const Beginning&
     if (!of.worker.attached()) return "this region's workers";
     if (of.worker.continuing()) return cut_off_sentence(of) + "; training goes on meanwhile";
     if (!of.worker.ready()) return {};
+    if (std::string sentence = data_check.waiting_for(now);
+        of.worker.has_more() && !sentence.empty())
+      return sentence;
     if (std::string sentence = catching_up_sentence(of); !sentence.empty()) return sentence;
   }
   if (of.history.over()) return "the other regions to reach the last round";

@@ -47,7 +47,7 @@ void WorkerOrders::instruct_idle(Time now) {
   if (!share) return;
   if (region_.contributions.own(region_.history.version()) != nullptr) {
     // The outcome comes by record; without a majority within reach, nobody knows when.
-    if (region_.agreement.cut_off(now)) go_on();
+    if (region_.agreement.cut_off(now)) go_on(now);
     return;
   }
   const bool held_back = beginning_.holds_back(now) || !data_check_.waits_for(now).empty();
@@ -65,9 +65,9 @@ bool WorkerOrders::knows_where_the_run_stands(Time now) const {
 
 // In a round that it contributed to, or that was decided without it. What it does is collected
 // before it applies that round's record.
-void WorkerOrders::go_on() {
+void WorkerOrders::go_on(Time now) {
   const auto steps = steps_from(region_.worker.applied()->version);
-  if (steps) region_.worker.order_to_continue(*steps);
+  if (steps && data_check_.waits_for(now).empty()) region_.worker.order_to_continue(*steps);
 }
 
 // None for a state that is to be replaced. Rounds after the last step have none either: a worker
@@ -126,7 +126,7 @@ void WorkerOrders::wait_for_payloads(Time now) {
   const bool has_detours = region_.peers.up().size() > region_.peers.linked().size();
   const bool by_witness =
       has_detours && !region_.peers.any_keeps_payloads(region_.agreement.members());
-  if (region_.agreement.cut_off(now) || by_witness) go_on();
+  if (region_.agreement.cut_off(now) || by_witness) go_on(now);
 }
 
 void WorkerOrders::apply(const CommitRecord& record, Time now) {

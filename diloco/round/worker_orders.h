@@ -32,7 +32,7 @@ class WorkerOrders {
   void call_back();
   void instruct_idle(Time now);
   void train(const DataShare& share);
-  void go_on();
+  void go_on(Time now);
   bool knows_where_the_run_stands(Time now) const;
   void catch_up(Time now);
   bool can_catch_up() const;

@@ -93,8 +93,8 @@ asio::awaitable<void> MeshCore::admit(Self self, std::shared_ptr<Connection> con
 asio::awaitable<void> MeshCore::admit_observer(Self self, std::shared_ptr<Connection> connection,
                                                std::string name, Hello theirs) {
   std::string objection = objection_to_name(name, theirs);
-  const bool known =
-      name == self->options_.self || self->peers_.contains(name) || is_observer(name);
+  const bool known = name == self->options_.self || self->peers_.contains(name) ||
+                     self->dropped_.contains(name) || is_observer(name);
   if (objection.empty() && !known)
     objection = "\"" + printable(name) + "\" is neither a region of this run nor an observer";
   if (!objection.empty()) co_await refuse(*connection, objection);

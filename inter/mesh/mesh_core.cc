@@ -118,6 +118,7 @@ void MeshCore::set_peers(const Self& self, const std::map<std::string, Endpoint>
   for (const auto& [name, peer] : before)
     if (!peers.contains(name)) remove_peer(peer, kRemovedReason);
   refuses_all_.clear();
+  dropped_.clear();
   for (const auto& [name, endpoint] : peers) {
     if (const auto known = peers_.find(name); known != peers_.end()) {
       change_endpoint(self, known->second, endpoint);
@@ -148,7 +149,10 @@ void MeshCore::change_endpoint(const Self& self, const PeerPtr& peer, const Endp
 void MeshCore::drop_peers(const std::string& reason) {
   refuses_all_ = reason;
   const auto before = peers_;
-  for (const auto& [name, peer] : before) remove_peer(peer, reason);
+  for (const auto& [name, peer] : before) {
+    dropped_.insert(name);
+    remove_peer(peer, reason);
+  }
 }
 
 void MeshCore::remove_peer(const PeerPtr& peer, const std::string& reason) {
@@ -218,7 +222,8 @@ std::shared_ptr<Session> MeshCore::begin(const PeerPtr& peer,
                                          const std::shared_ptr<Connection>& control,
                                          const SessionNonce& nonce, const std::string& via) {
   control->check_open();
-  if (peer->removed) throw LinkError(Errc::refused, kRemovedReason);
+  if (peer->removed)
+    throw LinkError(Errc::refused, refuses_all_.empty() ? kRemovedReason : refuses_all_);
   take_down(*peer, !via.empty()     ? "it comes by way of " + via
                    : peer->linked() ? kOtherLinkReason
                                     : "a direct link takes over");

@@ -258,7 +258,8 @@ class MeshCore : public std::enable_shared_from_this<MeshCore> {
   OpenConnections connections_;
   Strangers<Connection> strangers_{kUnauthenticatedMax};  // certified, but not yet greeted
   LogThrottle refusals_;
-  std::string refuses_all_;  // why; empty: it does not
+  std::string refuses_all_;        // why; empty: it does not
+  std::set<std::string> dropped_;  // who may still ask how things are
   TaskGroup tasks_;
   bool restarts_ = false;  // our TCP begins anew after every pause
   bool stopping_ = false;

@@ -189,6 +189,8 @@ class DiskThatFills(EndToEnd):
         wait_until(lambda: self.tokens() > tokens, "its worker to go on", child)
         self.make_room(child)
         self.assert_ends_well(child)
+        log = (self.out / "regions" / "us-east" / "coordinator.log").read_text()
+        self.assertNotIn("is not a peer", log)
 
     def test_what_a_worker_does_while_its_disk_is_full_counts(self):
         child = self.simulate_on_small_disk("--set", "train.timed_step_ms=5")

@@ -163,9 +163,9 @@ class Simulation {
       baseline = co_await run_baseline();
       if (baseline.exit_code == 130) co_return explain(baseline);
     }
-    const bool identical = co_await report();
+    const bool same = co_await report();
     if (baseline.exit_code != 0) co_return explain(baseline);
-    co_return identical ? 0 : kDiffer;
+    co_return same ? 0 : kDiffer;
   }
 
   bool training_is_complete() const {
@@ -300,7 +300,7 @@ class Simulation {
     return outcome.exit_code;
   }
 
-  // False: the regions differ.
+  // False: the regions hold other parameters at the end.
   asio::awaitable<bool> report() {
     directory_.link_outputs(config_.sync.founder);
     merge_events(config_, directory_.path());
@@ -320,7 +320,7 @@ class Simulation {
     write_text_file(directory_.path() / "report.html", report_html(summary, samples, text));
     std::fputs(report_text(summary, text, directory_.path()).c_str(), stdout);
     std::fflush(stdout);
-    co_return summary.identical;
+    co_return summary.same_parameters;
   }
 
   SimulateOptions options_;

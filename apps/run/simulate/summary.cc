@@ -235,7 +235,8 @@ Summary summarize(const Config& config, const std::filesystem::path& out,
   summary.baseline_val_loss = baseline_loss(config, out);
   summary.wan_bytes_if_synced_every_step =
       ring_all_reduce_bytes(summary.parameters, config.regions.size(), config.train.steps);
-  summary.identical = same_parameters(summary.regions) && states_identical(events, summary.rounds);
+  summary.same_parameters = same_parameters(summary.regions);
+  summary.identical = summary.same_parameters && states_identical(events, summary.rounds);
   summary.timed_steps = config.train.timed_step_ms > 0;
   return summary;
 }

@@ -49,7 +49,8 @@ struct Summary {
   std::optional<double> egress_cost;
   std::vector<EgressLimit> limits;  // budget.*, as the region says that has seen most
   std::vector<KChange> k_changes;
-  bool identical = false;  // same parameters at the end, same state after every round
+  bool same_parameters = false;  // at the end
+  bool identical = false;        // and same state after every round
   bool timed_steps = false;
   SimulationFacts facts;
   std::vector<RegionSummary> regions;

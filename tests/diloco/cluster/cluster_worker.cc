@@ -23,11 +23,12 @@ void Cluster::attach_worker(const std::string& region) {
   Worker& worker = nodes_.at(region).worker;
   ++worker.session;
   later_in_session(region, random_time(milliseconds{10}, milliseconds{800}), [this, region] {
-    const Worker& attached = nodes_.at(region).worker;
+    Worker& attached = nodes_.at(region).worker;
+    attached.attached_open = attached.extra > 0;
     deliver(region, WorkerAttached{.holds = attached.holds,
                                    .has_lineage = attached.has_lineage,
                                    .run_id = attached.has_lineage ? kRunId : "",
-                                   .open_work = attached.extra > 0});
+                                   .open_work = attached.attached_open});
   });
 }
 
@@ -156,6 +157,8 @@ void Cluster::collect(const std::string& region, Round round) {
   const Worker& worker = nodes_.at(region).worker;
   if (worker.holds.version != round) throw Violation(region + " collects of another round");
   // What was open when it attached may be in the round's contribution by now.
+  if (worker.extra == 0 && !worker.attached_open)
+    throw Violation(region + " has nothing to collect");
   if (worker.extra == 0)
     return later_in_session(region, milliseconds{1},
                             [this, region] { deliver(region, WorkerReady{}); });

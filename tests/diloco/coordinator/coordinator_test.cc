@@ -206,11 +206,13 @@ TEST(Coordinator, AWorkerTrainsOnAlsoIfTheDiskFillsAsItsRoundIsNotedAsApplied) {
   const std::string run_id = worker->session().attachment().run_id;
   worker->session().applied(1, {});
   std::optional<Continue> on;
-  try {
-    on = worker->told_to_step();
-  } catch (const std::system_error&) {  // the coordinator opened anew before it could say so
-    worker = std::make_unique<ByHand>(run, 1, run_id);
-    on = worker->told_to_step();
+  for (bool told = false; !told;) {
+    try {
+      on = worker->told_to_step();
+      told = true;
+    } catch (const std::system_error&) {  // the coordinator opened anew before it could say so
+      worker = std::make_unique<ByHand>(run, 1, run_id);
+    }
   }
   ASSERT_TRUE(on);
   EXPECT_EQ(on->round, 1);

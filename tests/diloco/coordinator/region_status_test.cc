@@ -1,5 +1,6 @@
 #include "diloco/coordinator/region_status.h"
 
+#include <fcntl.h>
 #include <sys/resource.h>
 #include <unistd.h>
 
@@ -130,23 +131,36 @@ TEST(RegionStatus, TakesTheReserveIfTheDiskIsFull) {
   EXPECT_EQ(waiting_in_file(), std::string(100, 'w')) << "what cannot be shown damages nothing";
 }
 
+// No descriptor beyond those that are open.
+class NoMoreFiles {
+ public:
+  NoMoreFiles() {
+    ::getrlimit(RLIMIT_NOFILE, &before_);
+    const int next = ::open("/dev/null", O_RDONLY | O_CLOEXEC);
+    ::close(next);
+    const rlimit none{.rlim_cur = static_cast<rlim_t>(next), .rlim_max = before_.rlim_max};
+    ::setrlimit(RLIMIT_NOFILE, &none);
+  }
+  NoMoreFiles(const NoMoreFiles&) = delete;
+  NoMoreFiles& operator=(const NoMoreFiles&) = delete;
+  ~NoMoreFiles() { ::setrlimit(RLIMIT_NOFILE, &before_); }
+
+ private:
+  rlimit before_{};
+};
+
 TEST(RegionStatus, TakesTheReserveIfNoFileCanBeOpened) {
   const test::TemporaryDirectory directory;
   StatusFiles files(directory.path(), "east");
-  rlimit before{};
-  ASSERT_EQ(::getrlimit(RLIMIT_NOFILE, &before), 0);
-  const int next = ::dup(0);
-  ASSERT_GE(next, 0);
-  ::close(next);
-  const rlimit none{.rlim_cur = static_cast<rlim_t>(next), .rlim_max = before.rlim_max};
-  ASSERT_EQ(::setrlimit(RLIMIT_NOFILE, &none), 0);
   RegionStatus status = full();
-  EXPECT_THROW(files.write(status), std::system_error);
-  for (const char* what : {"one", "another"}) {
-    status.waiting = what;
-    files.write_into_reserve(status);
+  {
+    const NoMoreFiles none;
+    EXPECT_THROW(files.write(status), std::system_error);
+    for (const char* what : {"one", "another"}) {
+      status.waiting = what;
+      files.write_into_reserve(status);
+    }
   }
-  ASSERT_EQ(::setrlimit(RLIMIT_NOFILE, &before), 0);
   const auto shown = inter::read_regular_file(directory.path() / "status.json", 1 << 20);
   EXPECT_EQ(parse_region_status(shown)->waiting, "another");
 }
