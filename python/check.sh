@@ -15,6 +15,8 @@ if [[ ${1:-} == --environment-only ]]; then
 fi
 "$environment/bin/pip" install --quiet ".[test]"
 
+# Here threads of many processes share few processors: whoever waits must not spin.
+export OMP_WAIT_POLICY=passive
 export CAUSEWAY=$environment/bin/causeway CAUSEWAY_SOURCE=$PWD CAUSEWAY_DEADLINE_S=${CAUSEWAY_DEADLINE_S:-300}
 failed=()
 for test in python/tests/*_test.py; do

@@ -130,7 +130,7 @@ class Cluster {
     bool continuing = false;       // may be called back
     std::uint64_t extra_from = 0;  // samples since it contributed: their first
     std::uint64_t extra = 0;
-    bool attached_open = false;        // it said so, of this session
+    bool may_have_more = false;        // as its coordinator knows, until it is collected
     std::uint32_t ahead = 0;           // steps of the next round that are done
     std::optional<Contribution> made;  // to the round of `holds`
     bool finished = false;

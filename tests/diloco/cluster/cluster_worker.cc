@@ -24,11 +24,11 @@ void Cluster::attach_worker(const std::string& region) {
   ++worker.session;
   later_in_session(region, random_time(milliseconds{10}, milliseconds{800}), [this, region] {
     Worker& attached = nodes_.at(region).worker;
-    attached.attached_open = attached.extra > 0;
+    attached.may_have_more = attached.extra > 0;
     deliver(region, WorkerAttached{.holds = attached.holds,
                                    .has_lineage = attached.has_lineage,
                                    .run_id = attached.has_lineage ? kRunId : "",
-                                   .open_work = attached.attached_open});
+                                   .open_work = attached.may_have_more});
   });
 }
 
@@ -140,7 +140,7 @@ void Cluster::hand_over_again(const std::string& region) {
 // It goes on while nobody can be reached.
 void Cluster::go_on(const std::string& region) {
   Worker& worker = nodes_.at(region).worker;
-  worker.continuing = true;
+  worker.continuing = worker.may_have_more = true;
   worker.extra += 10;
   later_in_session(region, compute_time(region), [this, region] {
     if (!std::exchange(nodes_.at(region).worker.continuing, false)) return;
@@ -154,11 +154,11 @@ void Cluster::call_back(const std::string& region) {
 }
 
 void Cluster::collect(const std::string& region, Round round) {
-  const Worker& worker = nodes_.at(region).worker;
+  Worker& worker = nodes_.at(region).worker;
   if (worker.holds.version != round) throw Violation(region + " collects of another round");
-  // What was open when it attached may be in the round's contribution by now.
-  if (worker.extra == 0 && !worker.attached_open)
+  if (!std::exchange(worker.may_have_more, false))
     throw Violation(region + " has nothing to collect");
+  // It may be in the round's contribution by now.
   if (worker.extra == 0)
     return later_in_session(region, milliseconds{1},
                             [this, region] { deliver(region, WorkerReady{}); });
@@ -274,6 +274,8 @@ void Cluster::after_apply(const std::string& region, Applied holds) {
   Node& node = nodes_.at(region);
   node.worker.holds = holds;
   node.worker.made.reset();
+  node.worker.extra = 0;  // what was not collected is dropped
+  node.worker.may_have_more = false;
   deliver(region, WorkerApplied{holds});
   if (holds.version % options_.checkpoint_rounds == 0 && alive(region)) {
     node.worker.checkpoint = holds;
