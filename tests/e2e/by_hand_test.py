@@ -1,10 +1,12 @@
 """The same run started by hand: certs, then coordinators and workers."""
 import json
+import os
 import pathlib
 import shutil
 import signal
 import sys
 import unittest
+from unittest import mock
 
 from harness import CAUSEWAY, DENSE, REGIONS, EndToEnd, free_port, read_json, wait_until
 from run_by_hand import RunByHand
@@ -159,6 +161,8 @@ listen = "{self.addresses[REGIONS[2]]}"
 
     def test_threads_of_a_worker_wait_without_spinning_unless_the_user_says_so(self):
         config = self.config(addresses=self.addresses, workers=(1, 1, 1))
+        self.enterContext(mock.patch.dict(os.environ))
+        os.environ.pop("OMP_WAIT_POLICY", None)  # ctest's
 
         def policy(told):
             worker = self.start("worker", config, "--region", "us-east", "--rank", "0", env={"OMP_WAIT_POLICY": told} if told else {})
