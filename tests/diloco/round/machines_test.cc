@@ -199,6 +199,44 @@ TEST_F(MachinesTest, WorkerOrdersGoNowhereFromAVersionThatTheRunHasNot) {
   EXPECT_FALSE(orders_.steps_from(0)) << "the state is to be replaced";
 }
 
+// It may be of wrong data.
+TEST(WorkerOrdersInDoubt, CollectNothingBeforeItIsKnownWhoReadsOtherData) {
+  ProtocolOptions options = options_of_a();
+  options.start_wait = seconds{100};
+  options.staleness_max = 2;
+  PersistentState state = state_of_a({"a", "b", "c"});
+  CommitRecord record;
+  record.run_id = "run1";
+  state.raft.log.push_back({.term = 1, .body = record});
+  state.raft.committed = 2;
+  Region region{options, state};
+  Beginning beginning{region};
+  Leader leader{region, beginning};
+  CatchUp catch_up{region};
+  DataCheck data_check{region};
+  WorkerOrders orders{region, leader, catch_up, beginning, data_check};
+  const auto reads = [&](const std::string& peer, std::uint8_t data) {
+    region.peers.set_up(peer, peer + "'s disk");
+    Status status;
+    status.data = DataDigest{.sample = {data}};
+    region.peers.hear(peer, status);
+    data_check.check(false, Time{0});
+  };
+  region.worker.attach({}, std::nullopt, DataDigest{.sample = {1}}, {}, true);
+  data_check.check(true, Time{0});
+  reads("b", 2);
+  orders.welcome();
+  region.worker.ask();
+  region.out.take();
+  orders.instruct(Time{0});
+  EXPECT_TRUE(region.out.take().empty());
+  reads("c", 1);
+  orders.instruct(Time{0});
+  const std::vector<Action> told = region.out.take();
+  ASSERT_EQ(told.size(), 1U);
+  EXPECT_TRUE(std::holds_alternative<OrderCollect>(told[0]));
+}
+
 // Told to take none it would ask again at once, for as long as nobody can be reached.
 TEST_F(MachinesTest, WorkerOrdersGoNowhereInARoundWithoutSteps) {
   ProtocolOptions options = options_of_a();
