@@ -110,7 +110,8 @@ void Orthogonaliser::iterate(const float (&polynomial)[3], std::int64_t count, s
   }
   const void* const gram = operand(gram_, gram_operand_);
   gemm_.forward(square, gram, gram, nullptr, square_.data());  // it is symmetric
-  for_elements(gram_.size(), [&](std::size_t i) { gram_[i] = b * gram_[i] + c * square_[i]; });
+  for_elements(gram_.size(),
+               [&, b = b, c = c](std::size_t i) { gram_[i] = b * gram_[i] + c * square_[i]; });
   const void* const factor = operand(gram_, gram_operand_);
   if (tall) {
     gemm_.forward({out, in, in, in, in, count}, x, factor, nullptr, product_.data());
@@ -118,7 +119,7 @@ void Orthogonaliser::iterate(const float (&polynomial)[3], std::int64_t count, s
     gemm_.backward_input({out, in, out, in, out, count}, factor, x, product_.data(), false);
   }
   for_elements(matrices.size(),
-               [&](std::size_t i) { matrices[i] = a * matrices[i] + product_[i]; });
+               [&, a = a](std::size_t i) { matrices[i] = a * matrices[i] + product_[i]; });
 }
 
 Muon::Muon(const InnerOptions& options, const diloco::Layout& layout, Products products)

@@ -71,8 +71,7 @@ std::optional<WeightsVotes::Agreed> WeightsVotes::newest(
 
 std::optional<diloco::Applied> WeightsVotes::end() const {
   for (const auto& [region, end] : ends_) {
-    const auto same =
-        std::ranges::count_if(ends_, [&](const auto& one) { return one.second == end; });
+    const auto same = std::ranges::count(ends_, end, &decltype(ends_)::value_type::second);
     if (static_cast<std::size_t>(same) >= needed_) return end;
   }
   return std::nullopt;

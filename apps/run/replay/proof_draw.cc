@@ -50,7 +50,7 @@ std::set<diloco::ContributionKey> draw_proofs(const ReplaySource& source, const 
   }
   for (const auto& [region, candidate] : lowest) {
     const bool any =
-        std::ranges::any_of(drawn, [&](const auto& key) { return key.region == region; });
+        std::ranges::find(drawn, region, &diloco::ContributionKey::region) != drawn.end();
     if (!any) drawn.insert(candidate.second);
   }
   return drawn;

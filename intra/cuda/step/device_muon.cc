@@ -171,7 +171,7 @@ void DeviceMuon::iterate(const float (&polynomial)[3], const Batch& batch) {
 void DeviceMuon::apply(const MuonMatrix& matrix, const Pack<float>* step, const Update& update) {
   const auto offset = static_cast<std::int64_t>(matrix.elements.begin);
   const auto [decay, rate] = muon_factors(options_.inner, update.lr, matrix.out, matrix.in);
-  const auto run = [&]<typename Weight>(Pack<Weight>* weights) {
+  const auto run = [&, decay = decay, rate = rate]<typename Weight>(Pack<Weight>* weights) {
     backend_.run(MuonStep<Weight>{.packs = packs_of(matrix.out * matrix.in),
                                   .first = packs_of(offset),
                                   .decay = decay,
