@@ -78,7 +78,7 @@ endfunction()
 
 # Files of such a target that compute all the same.
 function(causeway_hot)
-  # As files with options of their own are: each is compiled alone, in every build.
+  # Each is compiled alone in every build. With -O3 it is so anyway, as files with options of their own are.
   set_source_files_properties(${ARGN} PROPERTIES SKIP_UNITY_BUILD_INCLUSION ON)
   if(CMAKE_CXX_FLAGS_RELEASE MATCHES "-O3")
     set_source_files_properties(${ARGN} PROPERTIES COMPILE_OPTIONS -O3)

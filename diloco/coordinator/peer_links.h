@@ -27,7 +27,7 @@ class PeerLinks : public inter::MeshHandler {
 
   void start();  // throws std::system_error
   asio::awaitable<void> stop();
-  // Nobody is told anything any more, but why.
+  // Ends all links. Whoever dials from then on is refused for this reason.
   void cut(const std::string& reason);
   std::uint16_t listening_port() const { return listening_port_; }  // since start()
   // Of links that were cut: what they carried.

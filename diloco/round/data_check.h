@@ -20,9 +20,9 @@ class DataCheck {
   // as a member.
   void check(bool just_attached, Time now);
 
-  // A worker that begins with these data does not train while a region reads other data, and what
-  // is known of the rest does not say yet who is right: the link to another may come up late. Whom
-  // it waits for, at most `start_wait` long; empty: nothing is in doubt.
+  // A worker that begins with its data does not train while another region reads other data and it
+  // is not known which of them is wrong: the link to a third may come up late. Returns the regions
+  // that it waits for, for at most `start_wait`; empty: nothing is in doubt.
   std::vector<std::string> waits_for(Time now) const;
   std::optional<Time> deadline() const { return in_doubt_until_; }
   std::string waiting_for(Time now) const;  // empty while nothing is in doubt

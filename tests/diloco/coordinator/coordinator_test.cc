@@ -128,6 +128,13 @@ class ByHand {
     auto* order = std::get_if<Order>(&instruction);
     return order != nullptr ? std::optional(std::move(*order)) : std::nullopt;
   }
+  // Up to the order to apply its record; none: it was told something else.
+  std::optional<Train> trains_a_round() {
+    std::optional<Train> order = told_to<Train>();
+    if (!order) return std::nullopt;
+    hand_over(*order);
+    return session_->await_stored() && told_to<Apply>() ? order : std::nullopt;
+  }
   // By a Train too, where its coordinator's disk works again.
   std::optional<Continue> told_to_step() {
     const Instruction told = session_->next(wait_);
@@ -198,11 +205,8 @@ TEST(Coordinator, AWorkerTrainsOnAlsoIfTheDiskFillsAsItsRoundIsNotedAsApplied) {
   run.set_on_round([] { throw std::system_error(ENOSPC, std::generic_category(), "write"); });
   run.start("a", Start::found);
   auto worker = std::make_unique<ByHand>(run);
-  const auto order = worker->told_to<Train>();
+  const auto order = worker->trains_a_round();
   ASSERT_TRUE(order);
-  worker->hand_over(*order);
-  ASSERT_TRUE(worker->session().await_stored());
-  ASSERT_TRUE(worker->told_to<Apply>());
   const std::string run_id = worker->session().attachment().run_id;
   worker->session().applied(1, {});
   std::optional<Continue> on;
@@ -228,11 +232,8 @@ TEST(Coordinator, WhatAWorkerDidBeforeItCameAnewIsCollectedAndCountsLate) {
   run.set_staleness_max(2);
   run.start("a", Start::found);
   auto worker = std::make_unique<ByHand>(run);
-  const auto order = worker->told_to<Train>();
+  const auto order = worker->trains_a_round();
   ASSERT_TRUE(order);
-  worker->hand_over(*order);
-  ASSERT_TRUE(worker->session().await_stored());
-  ASSERT_TRUE(worker->told_to<Apply>());
   const std::string run_id = worker->session().attachment().run_id;
   worker = std::make_unique<ByHand>(run, 0, run_id, true);
   const auto collect = worker->told_to<Collect>();
