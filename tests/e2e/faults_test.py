@@ -182,8 +182,11 @@ class DiskThatFills(EndToEnd):
 
     def test_a_region_without_a_byte_of_room_says_so_and_goes_on_once_there_is_some(self):
         child = self.simulate_on_small_disk()
+        sent = wait_until(self.status_there, "its status", child)["wan_tx_bytes"]
         said = self.fill(child)
         self.assertIn("Make room in", said["waiting"])
+        self.assertGreater(sent, 0)
+        self.assertGreaterEqual(said["wan_tx_bytes"], sent, "what it sent is not forgotten")
         version, tokens = self.status("us-east")["version"], said.get("progress", {}).get("tokens", 0)
         wait_until(lambda: self.status("us-east")["version"] >= version + 3, "the others to go on", child)
         wait_until(lambda: self.tokens() > tokens, "its worker to go on", child)
@@ -218,6 +221,16 @@ class Diverged(EndToEnd):
         output = self.run_causeway("simulate", self.config(steps=60), "--out", self.out, "--no-baseline",
                                    "--set", "inner.lr=100", "--set", "inner.clip_norm=0", code=2)
         self.assertIn("training diverges", output)
+
+    def test_regions_with_other_parameters_at_the_end_are_no_success(self):
+        config = self.config(steps=20)
+        self.assert_identical(self.simulate(config, "--no-baseline"))
+        path = self.out / "regions" / "eu-west" / "result.json"
+        result = read_json(path)
+        result["params_digest"] = result["params_digest"][::-1]
+        path.write_text(json.dumps({key: value for key, value in result.items() if key not in ("format", "xxh3")}))
+        output = self.run_causeway("simulate", config, "--out", self.out, "--no-baseline", "--resume", code=4)
+        self.assertIn("THE REGIONS DIFFER", output)
 
     def test_a_wrong_state_is_healed_and_never_contributes(self):
         config = self.config(steps=200)

@@ -1,15 +1,12 @@
 #include "diloco/coordinator/region_status.h"
 
-#include <fcntl.h>
-#include <sys/resource.h>
-#include <unistd.h>
-
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
 
 #include "diloco/coordinator/status_files.h"
 #include "inter/base/file.h"
+#include "tests/support/process_limits.h"
 #include "tests/support/temporary_directory.h"
 
 namespace causeway::diloco {
@@ -131,30 +128,12 @@ TEST(RegionStatus, TakesTheReserveIfTheDiskIsFull) {
   EXPECT_EQ(waiting_in_file(), std::string(100, 'w')) << "what cannot be shown damages nothing";
 }
 
-// No descriptor beyond those that are open.
-class NoMoreFiles {
- public:
-  NoMoreFiles() {
-    ::getrlimit(RLIMIT_NOFILE, &before_);
-    const int next = ::open("/dev/null", O_RDONLY | O_CLOEXEC);
-    ::close(next);
-    const rlimit none{.rlim_cur = static_cast<rlim_t>(next), .rlim_max = before_.rlim_max};
-    ::setrlimit(RLIMIT_NOFILE, &none);
-  }
-  NoMoreFiles(const NoMoreFiles&) = delete;
-  NoMoreFiles& operator=(const NoMoreFiles&) = delete;
-  ~NoMoreFiles() { ::setrlimit(RLIMIT_NOFILE, &before_); }
-
- private:
-  rlimit before_{};
-};
-
 TEST(RegionStatus, TakesTheReserveIfNoFileCanBeOpened) {
   const test::TemporaryDirectory directory;
   StatusFiles files(directory.path(), "east");
   RegionStatus status = full();
   {
-    const NoMoreFiles none;
+    const test::NoMoreFiles none;
     EXPECT_THROW(files.write(status), std::system_error);
     for (const char* what : {"one", "another"}) {
       status.waiting = what;

@@ -4,6 +4,7 @@
 
 #include <gtest/gtest.h>
 
+#include "tests/support/process_limits.h"
 #include "tests/support/temporary_directory.h"
 
 namespace causeway::diloco {
@@ -33,6 +34,18 @@ TEST(AppendToFile, AddsToAFileAndRefusesASymbolicLink) {
   EXPECT_THROW(lock_file(link), std::system_error);
   EXPECT_EQ(read_file(file), "a\nb\n");
   EXPECT_EQ(read_file(directory.path() / "none"), std::nullopt);
+}
+
+TEST(AppendToFile, LeavesNoHalfOfALineBehind) {
+  const test::TemporaryDirectory directory;
+  const std::filesystem::path file = directory.path() / "events";
+  append_to_file(file, "a\n");
+  {
+    const test::FullDisk full(5);
+    EXPECT_THROW(append_to_file(file, "of many letters\n"), std::system_error);
+  }
+  append_to_file(file, "b\n");
+  EXPECT_EQ(read_file(file), "a\nb\n");
 }
 
 }  // namespace

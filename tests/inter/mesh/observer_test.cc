@@ -52,6 +52,15 @@ TEST_F(ObserverTest, RegionsAndObserversSeeTheReport) {
   EXPECT_EQ(regions_[0]->ups, 0);
 }
 
+// A founder asks so whether its run is still there.
+TEST_F(ObserverTest, RegionsThatWereDroppedForAReasonSeeTheReport) {
+  regions_[0]->mesh->drop_peers("its disk is full");
+  EXPECT_EQ(ask("a"), "how b is");
+  EXPECT_THAT(ask("c"), HasSubstr("neither a region of this run"));
+  regions_[0]->mesh->set_peers({});
+  EXPECT_THAT(ask("a"), HasSubstr("neither a region of this run"));
+}
+
 TEST_F(ObserverTest, RegionThatIsNoMemberIsRefused) {
   EXPECT_THAT(ask("c"),
               HasSubstr("b refuses: \"c\" is neither a region of this run nor an observer"));

@@ -11,8 +11,8 @@
 #include "intra/base/mapped_file.h"
 #include "intra/outer/state_file.h"
 #include "tests/intra/expect_refusal.h"
-#include "tests/intra/full_disk.h"
 #include "tests/intra/temporary_directory.h"
+#include "tests/support/process_limits.h"
 
 namespace causeway::intra {
 namespace {
@@ -237,7 +237,7 @@ TEST(TrainingState, WhatAStateThatCannotBeReadNamesIsKept) {
   std::ofstream(older) << "nonsense";
   state.version = 2;  // in place of the newest
   {
-    const FullDisk full(2000);
+    const test::FullDisk full(2000);
     EXPECT_THROW(save_state(directory.path(), layout(), state), std::system_error);
   }
   diloco::replace_file(older, whole, diloco::Durability::visible);
@@ -259,7 +259,7 @@ TEST(TrainingState, ADiskThatIsFullAtAnyByteCostsNoStateThatIsKept) {
   state.optimizer = AdamW({}, diloco::Layout(std::vector<diloco::TensorSpec>()));
   state.version = 8;
   for (const std::uintmax_t room : {std::uintmax_t{100}, outer / 2, outer - 1}) {
-    const FullDisk full(room);
+    const test::FullDisk full(room);
     EXPECT_THROW(save_state(directory.path(), layout(), state), std::system_error);
   }
   TrainingState loaded({}, layout());
@@ -363,7 +363,7 @@ TEST(TrainingState, ADiskThatRefusesAgainAndAgainCostsNoStateThatIsKept) {
   };
   for (const std::uint64_t version : {1, 2, 3}) save(version);
   {
-    const FullDisk full(2000);
+    const test::FullDisk full(2000);
     for (const std::uint64_t version : {4, 5, 6}) EXPECT_THROW(save(version), std::system_error);
   }
   const auto steps_of = [&](const char* name) {
@@ -388,7 +388,7 @@ TEST(TrainingState, NoTwoFilesShareTheirBlocks) {
     save_state(directory.path(), layout(), state, 2);
     none_is_shared();
   }
-  const FullDisk full(2000);
+  const test::FullDisk full(2000);
   EXPECT_THROW(save_state(directory.path(), layout(), state, 2), std::system_error);
   none_is_shared();
 }

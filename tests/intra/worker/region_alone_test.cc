@@ -7,8 +7,8 @@
 #include <set>
 
 #include "diloco/files/error.h"
-#include "tests/intra/full_disk.h"
 #include "tests/intra/worker/region_under_test.h"
+#include "tests/support/process_limits.h"
 
 namespace causeway::intra {
 namespace {
@@ -72,7 +72,7 @@ TEST(RegionWorker, TrainsOnWhileItsDiskIsFullAndSavesWhenThereIsRoom) {
     FakeRun run({"eu"}, kRounds, kSteps);
     RegionUnderTest eu(run, directory, "eu", 0, 1, world);
     const auto state = checkpoint_directory(directory.path() / "eu") / "state.safetensors";
-    std::optional<FullDisk> full(kBytesForPayloads);
+    std::optional<test::FullDisk> full(kBytesForPayloads);
     run.on_report = [&](const std::string&, const diloco::Progress& progress) {
       if (!full || progress.round() < 2) return;
       EXPECT_FALSE(exists(state));
@@ -94,7 +94,7 @@ TEST(RegionWorker, DoesNotEndWellBeforeItsLastStateIsOnDisk) {
   FakeRun run({"eu"}, kRounds, kSteps);
   RegionUnderTest eu(run, directory, "eu", 0, 1);
   {
-    const FullDisk full(kBytesForPayloads);
+    const test::FullDisk full(kBytesForPayloads);
     eu.start();
     try {
       eu.finished();

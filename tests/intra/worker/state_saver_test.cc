@@ -9,8 +9,8 @@
 #include <numeric>
 
 #include "intra/step/training_state.h"
-#include "tests/intra/full_disk.h"
 #include "tests/intra/temporary_directory.h"
+#include "tests/support/process_limits.h"
 
 namespace causeway::intra {
 namespace {
@@ -151,7 +151,7 @@ TEST_F(StateSaverTest, ADiskThatRefusedIsAskedAgain) {
   for (const std::uint64_t beside_steps_bytes : {kNever, kAlways}) {
     StateSaver refused = saver(beside_steps_bytes);
     {
-      const FullDisk full(100000);
+      const test::FullDisk full(100000);
       const auto saved = save(refused);
       EXPECT_EQ(saved.has_value(), beside_steps_bytes == kNever);
       const StateSaver::Saved result = saved ? *saved : refused.finish();

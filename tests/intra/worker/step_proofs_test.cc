@@ -3,8 +3,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "tests/intra/full_disk.h"
 #include "tests/intra/worker/region_under_test.h"
+#include "tests/support/process_limits.h"
 
 namespace causeway::intra {
 namespace {
@@ -110,7 +110,7 @@ TEST_F(StepProofs, ARestartBeforeTheRecordKeepsTheProofOfWhatWasContributed) {
 
 TEST_F(StepProofs, ADiskThatRefusesCostsTheProofAlone) {
   prove();
-  std::optional<FullDisk> full(100000);  // a payload, not a state
+  std::optional<test::FullDisk> full(100000);  // a payload, not a state
   run.on_report = [&](const std::string&, const diloco::Progress& progress) {
     if (full && progress.step() > kSteps) full.reset();
   };
