@@ -46,7 +46,7 @@ struct Cut {
 };
 asio::awaitable<Cut> cut(const ShardTools& tools, Descriptor payload, std::uint64_t size_bytes) {
   const MappedBytes mapped(payload.release(), size_bytes);
-  Cut cut{.whole = payload_hash(mapped.bytes()), .shards = {}};
+  Cut cut{.whole = tree_hash(mapped.bytes()), .shards = {}};
   std::vector<std::vector<std::byte>> pieces = tools.cut(mapped.bytes());
   for (std::vector<std::byte>& piece : pieces) {
     const std::vector<std::byte> shard = std::exchange(piece, {});  // not all twice in memory

@@ -24,8 +24,8 @@ Digest sha256(std::span<const std::byte> bytes) {
   return hash.finish();
 }
 
-Digest payload_hash(std::span<const std::byte> payload) {
-  return inter::tree_hash(payload);
+Digest tree_hash(std::span<const std::byte> bytes) {
+  return inter::tree_hash(bytes);
 }
 
 std::string to_hex(std::span<const std::uint8_t> bytes) {

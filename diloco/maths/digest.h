@@ -19,7 +19,7 @@ using Digest = std::array<std::uint8_t, 32>;
 inline constexpr std::size_t kLeafElements = 4096;
 
 Digest sha256(std::span<const std::byte> bytes);
-Digest payload_hash(std::span<const std::byte> payload);  // the hash in its BlobId
+Digest tree_hash(std::span<const std::byte> bytes);       // of a payload: the hash in its BlobId
 std::string to_hex(std::span<const std::uint8_t> bytes);  // such as a Digest
 std::optional<Digest> from_hex(std::string_view text);  // nothing: it is no digest as to_hex has it
 

@@ -16,6 +16,8 @@
 #include <string_view>
 #include <vector>
 
+#include "diloco/maths/digest.h"
+
 namespace causeway::intra {
 
 // What the writer and the reader of safetensors files share: uint64 little-endian header length,
@@ -32,8 +34,10 @@ inline constexpr std::string_view kSafetensorsFormatKey = "causeway.format";
 inline constexpr std::string_view kSafetensorsFormat =
     "2";  // 1, without this key, had tensor hashes alone
 inline constexpr std::string_view kSafetensorsHeaderKey = "causeway.header";
-// This and a tensor's name is the key of the SHA-256 of its bytes.
-inline constexpr std::string_view kSafetensorsHashPrefix = "causeway.sha256.";
+// This and a tensor's name is the key of the tree hash (diloco/maths/digest.h) of its bytes.
+inline constexpr std::string_view kSafetensorsTreePrefix = "causeway.tree.";
+// What earlier versions wrote in its place: the SHA-256.
+inline constexpr std::string_view kSafetensorsSha256Prefix = "causeway.sha256.";
 
 // The SHA-256, in hex, of a header's length (8 bytes) and its text, in which the digits of this
 // hash count as zeros; and the one that the text says it is. Nothing if it says none.
@@ -48,6 +52,7 @@ struct TensorView {
   std::string name;
   std::vector<std::int64_t> shape;
   std::span<const float> values;
+  std::optional<diloco::Digest> hash = {};  // of the values' bytes, if it is known
 };
 
 // Called while a file is written.
@@ -62,14 +67,14 @@ struct WriteHooks {
 enum class StoredAs : std::uint8_t { fp32, bf16 };
 
 // Atomic: the file is complete under its name, on disk, or what was there before is still there.
-// One writer per file at a time. Adds to the metadata the SHA-256 of each tensor, and that of the
+// One writer per file at a time. Adds to the metadata the hash of each tensor, and that of the
 // header, which has the metadata. Throws std::system_error naming the file.
 void write_safetensors(const std::filesystem::path& file, std::span<const TensorView> tensors,
                        const std::map<std::string, std::string>& metadata,
                        const WriteHooks& hooks = {}, StoredAs stored = StoredAs::fp32);
 
 // Untrusted file: header, sizes and offsets are checked before use, the header and each tensor
-// against their SHA-256 where the file has them. Tensors of any type of the format may be there;
+// against their hashes where the file has them. Tensors of any type of the format may be there;
 // F32, BF16 and F16 can be read. Throws Errc::bad_checkpoint naming the file and what is wrong. The
 // file stays open, so that replacing it by rename does not disturb a reader.
 class SafetensorsReader {
@@ -97,7 +102,7 @@ class SafetensorsReader {
     std::vector<std::int64_t> shape;
     std::string type;                             // as the format calls it
     std::size_t begin = 0, bytes = 0, count = 0;  // from the file's start; elements
-    std::string sha256;                           // hex; empty: the file has none
+    std::string tree, sha256;                     // hex; empty: the file has none
   };
 
   explicit SafetensorsReader(std::shared_ptr<const File> file);

@@ -234,6 +234,7 @@ SafetensorsReader::Entry SafetensorsReader::HeaderParser::make_entry(
           .begin = data_begin_ + begin,
           .bytes = end - begin,
           .count = *count,
+          .tree = "",
           .sha256 = ""};
 }
 
@@ -260,9 +261,12 @@ void SafetensorsReader::HeaderParser::read_metadata(const json& metadata) {
       metadata_.emplace(key, value.get<std::string>());
       continue;
     }
-    if (!key.starts_with(kSafetensorsHashPrefix)) continue;
-    const auto entry = entries_.find(key.substr(kSafetensorsHashPrefix.size()));
-    if (entry != entries_.end()) entry->second.sha256 = value.get<std::string>();
+    for (const auto& [prefix, hash] : {std::pair(kSafetensorsTreePrefix, &Entry::tree),
+                                       std::pair(kSafetensorsSha256Prefix, &Entry::sha256)}) {
+      if (!key.starts_with(prefix)) continue;
+      const auto entry = entries_.find(key.substr(prefix.size()));
+      if (entry != entries_.end()) entry->second.*hash = value.get<std::string>();
+    }
   }
 }
 
@@ -330,9 +334,9 @@ void SafetensorsReader::read_part(const std::string& name, std::size_t first,
 void SafetensorsReader::read_bytes(const std::string& name, std::span<std::byte> out) const {
   const Entry& entry = find(name);
   file_->read_at(entry.begin, out);
-  if (!entry.sha256.empty() && diloco::to_hex(diloco::sha256(out)) != entry.sha256) {
-    file_->refuse("is damaged: tensor '" + name + "' does not match its hash");
-  }
+  const bool right = (entry.tree.empty() || diloco::to_hex(diloco::tree_hash(out)) == entry.tree) &&
+                     (entry.sha256.empty() || diloco::to_hex(diloco::sha256(out)) == entry.sha256);
+  if (!right) file_->refuse("is damaged: tensor '" + name + "' does not match its hash");
 }
 
 }  // namespace causeway::intra

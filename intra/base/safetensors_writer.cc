@@ -71,12 +71,12 @@ class Written {
     for (std::size_t i = 0; i < tensors_.size(); ++i) total += bytes(i).size();
     return total >= std::size_t{64} << 20;
   }
-  // Each by a thread, as many at a time as there are: a hash may take longer than its bytes' way to
-  // disk.
+  // By all threads: a hash may take longer than its bytes' way to disk.
   std::vector<std::string> hashes() {
     std::vector<std::string> hashes(tensors_.size());
     for_each([&](std::size_t i) {
-      hashes[i] = diloco::to_hex(diloco::sha256(bytes(i)));
+      const bool known = tensors_[i].hash && stored_ == StoredAs::fp32;
+      hashes[i] = diloco::to_hex(known ? *tensors_[i].hash : diloco::tree_hash(bytes(i)));
       read(i);
     });
     return hashes;
@@ -116,7 +116,7 @@ std::string make_header(std::span<const TensorView> tensors, const Written& writ
     const std::size_t end = begin + written.bytes(i).size();
     header[tensor.name] = {
         {"dtype", written.type()}, {"shape", tensor.shape}, {"data_offsets", {begin, end}}};
-    header["__metadata__"][std::string(kSafetensorsHashPrefix) + tensor.name] = hashes[i];
+    header["__metadata__"][std::string(kSafetensorsTreePrefix) + tensor.name] = hashes[i];
     begin = end;
   }
   header["__metadata__"][std::string(kSafetensorsFormatKey)] = std::string(kSafetensorsFormat);

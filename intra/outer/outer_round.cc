@@ -321,11 +321,10 @@ std::vector<Outcome> OuterRound::apply(Collective& collective, const diloco::Com
            [&] { outcomes = settle_own(record, state, spans); });
   if (has(outcomes, ContributionFate::returned))
     spans.complete(collective, ownership_.by_rank(), Flat::residual);
-  const auto root = [&](Flat which, std::vector<diloco::Digest>& leaves) {
-    return ownership_.root(collective, fragment, spans, which, leaves);
-  };
-  const diloco::Digest anchor_root = root(Flat::anchor, state.leaves.anchor);
-  state.digest = diloco::state_digest(anchor_root, root(Flat::momentum, state.leaves.momentum));
+  for (const auto& [which, tree] : {std::pair(Flat::anchor, &state.trees.anchor),
+                                    std::pair(Flat::momentum, &state.trees.momentum)})
+    tree->root = ownership_.root(collective, fragment, spans, which, tree->leaves);
+  state.digest = diloco::state_digest(state.trees.anchor.root, state.trees.momentum.root);
   follow_anchor(state, synchronous() || has(outcomes, ContributionFate::forgotten), spans);
   state.confirmed_share = share.value_or(state.confirmed_share);
   ++state.version;

@@ -102,7 +102,7 @@ void OuterState::forget_earlier_life(const std::string& region) {
 
 void OuterState::adopt(diloco::Round new_version) {
   params = anchor;
-  leaves = {};
+  trees = {};
   std::fill(residual.begin(), residual.end(), 0.0F);
   mark.clear();
   work = {};
@@ -170,7 +170,7 @@ std::string fingerprint(const diloco::Layout& layout) {
 
 OwnPayload::OwnPayload(diloco::SealedBytes bytes)
     : sealed_(std::move(bytes)), hash_(std::async(std::launch::async, [sealed = sealed_] {
-        return diloco::payload_hash(sealed.bytes());
+        return diloco::tree_hash(sealed.bytes());
       })) {}
 
 }  // namespace causeway::intra

@@ -77,10 +77,14 @@ struct OuterState {
   // Where the open work began, if that is not the anchor: a region that is cut off trains on from
   // the parameters that it contributed. Empty otherwise.
   std::vector<float> mark;
-  // Of the Merkle trees over anchor and momentum as of `version`; empty: to be computed.
-  struct Leaves {
-    std::vector<diloco::Digest> anchor, momentum;
-  } leaves;
+  // The Merkle trees over anchor and momentum as of `version`.
+  struct Tree {
+    std::vector<diloco::Digest> leaves;  // empty: to be computed
+    diloco::Digest root{};
+  };
+  struct Trees {
+    Tree anchor, momentum;
+  } trees;
   // Gradients in an inner step; delta while a round is encoded, the weighted sum while it is
   // applied.
   std::vector<float> scratch;

@@ -53,7 +53,14 @@ void write_snapshot(const fs::path& file, const diloco::Layout& layout, const Ou
 }
 
 SnapshotImage snapshot_of(const OuterState& state, const diloco::Layout& layout) {
-  return {.tensors = {flat_tensor("anchor", state.anchor), flat_tensor("momentum", state.momentum)},
+  const auto tensor = [](const char* name, std::span<const float> values,
+                         const OuterState::Tree& tree) {
+    TensorView view = flat_tensor(name, values);
+    if (!tree.leaves.empty()) view.hash = tree.root;
+    return view;
+  };
+  return {.tensors = {tensor("anchor", state.anchor, state.trees.anchor),
+                      tensor("momentum", state.momentum, state.trees.momentum)},
           .metadata = {{"format", kStateFormat},
                        {"layout", fingerprint(layout)},
                        {"tensors", describe_tensors(layout)},

@@ -158,7 +158,7 @@ void RegionWorker::gather() {
     gathering_ = attach();
     const Healing agreed = heal_ranks(gathering_->group(), options_.directory, layout_, state_,
                                       options_.train.checkpoints_kept);
-    state_.leaves = {};  // a rank that comes from disk has none
+    state_.trees = {};  // a rank that comes from disk has none
     if (agreed == Healing::same) break;
     if (reloads == kReloadsMax) {
       throw std::system_error(Errc::bad_checkpoint,

@@ -21,9 +21,9 @@ void StepProofs::begin(TrainingState& state) {
                    .round = state.version,
                    .machine = machine_kind(),
                    .threads = omp_get_max_threads(),
-                   .momentum = diloco::merkle_root(state.leaves.momentum.empty()
-                                                       ? diloco::merkle_leaves(state.momentum)
-                                                       : state.leaves.momentum),
+                   .momentum = state.trees.momentum.leaves.empty()
+                                   ? diloco::merkle_root(diloco::merkle_leaves(state.momentum))
+                                   : state.trees.momentum.root,
                    .leaves = {first_leaf(state)}};
   proof_.reset();
   steps_ = 0;
@@ -41,12 +41,13 @@ void StepProofs::begin(TrainingState& state) {
 ProofLeaf StepProofs::first_leaf(TrainingState& state) const {
   ProofLeaf leaf{.data_cursor = state.work.data_cursor};
   leaf.residual = diloco::merkle_root(diloco::merkle_leaves(state.residual));
-  if (!last_ || last_->optimizer_steps != state.optimizer_steps || state.leaves.anchor.empty())
+  if (!last_ || last_->optimizer_steps != state.optimizer_steps ||
+      state.trees.anchor.leaves.empty())
     return leaf_after(leaf, 0, 0, state);
   leaf.optimizer_steps = state.optimizer_steps;
   leaf.first_moment = last_->first_moment;
   leaf.second_moment = last_->second_moment;
-  leaf.params = diloco::merkle_root(state.leaves.anchor);
+  leaf.params = state.trees.anchor.root;
   return leaf;
 }
 

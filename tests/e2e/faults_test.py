@@ -259,10 +259,10 @@ class Diverged(EndToEnd):
             return slice(first, last)
 
         data[tensor("anchor").start + 2] ^= 1
-        hashed = hashlib.sha256(data[tensor("anchor")]).hexdigest()
-        digest = hashlib.sha256(merkle_root(data[tensor("anchor")]) + merkle_root(data[tensor("momentum")])).hexdigest()
+        root = merkle_root(data[tensor("anchor")])
+        digest = hashlib.sha256(root + merkle_root(data[tensor("momentum")])).hexdigest()
         # A momentum of zeros may have the hash of an anchor: only the anchor's is changed.
-        text = re.sub(r'("causeway\.sha256\.anchor" *: *")[0-9a-f]+', r"\g<1>" + hashed, text)
+        text = re.sub(r'("causeway\.tree\.anchor" *: *")[0-9a-f]+', r"\g<1>" + root.hex(), text)
         outer.write_bytes(sealed(data, text.replace(metadata["digest"], digest)))
         data = bytearray(state.read_bytes())
         state.write_bytes(sealed(data, header_of(data).replace(metadata["digest"], digest)))

@@ -23,7 +23,7 @@ std::vector<NamedPayload> applied_payloads(const diloco::CommitRecord& record) {
 
 // Whoever cuts at the number of shards that came of it gets the same ones.
 diloco::Digest listed_hash(std::span<const std::byte> payload, const diloco::CommitRecord& record) {
-  if (record.sums.empty()) return diloco::payload_hash(payload);
+  if (record.sums.empty()) return diloco::tree_hash(payload);
   std::vector<inter::BlobId> shards;
   for (const auto& shard : compression::cut_payload(payload, record.sums.size()))
     shards.push_back(inter::identify(std::span(shard)));

@@ -214,8 +214,7 @@ class KeptFiles {
       const std::string name = entry.path().stem();
       if (!name.starts_with("contribution-")) continue;
       const std::string bytes = diloco::read_file(entry.path()).value_or("");
-      const std::string hash =
-          diloco::to_hex(diloco::payload_hash(std::as_bytes(std::span(bytes))));
+      const std::string hash = diloco::to_hex(diloco::tree_hash(std::as_bytes(std::span(bytes))));
       if (!hash.starts_with(name.substr(name.find('-') + 1)))
         findings_.differ(region.name() + ": " + entry.path().string() +
                          " is damaged: it is not what its name says");

@@ -193,7 +193,7 @@ TEST_F(Verify, TheSnapshotOfTheLastVersionIsComparedToo) {
 
 TEST_F(Verify, CountsThePayloadsThatAreKeptAndNamesADamagedOne) {
   const std::string content = "a payload";
-  const inter::BlobId id{diloco::payload_hash(std::as_bytes(std::span(content))), content.size()};
+  const inter::BlobId id{diloco::tree_hash(std::as_bytes(std::span(content))), content.size()};
   const Past past{.name = "east", .decide = [&](diloco::CommitRecord& record) {
                     for (auto& participant : record.participants) participant.payload = id;
                   }};
@@ -278,7 +278,7 @@ TEST_F(Verify, ARegionThatSignedNoneOfItsStatesIsNamed) {
 
 TEST_F(Verify, NamesADamagedCopyAlthoughAnotherIsGood) {
   const std::string content = "a payload";
-  const inter::BlobId id{diloco::payload_hash(std::as_bytes(std::span(content))), content.size()};
+  const inter::BlobId id{diloco::tree_hash(std::as_bytes(std::span(content))), content.size()};
   const auto list = [&](diloco::CommitRecord& record) {
     for (auto& participant : record.participants) participant.payload = id;
   };
@@ -336,7 +336,7 @@ TEST_F(Verify, TheSnapshotThatOthersWouldBeGivenIsTheAgreedState) {
   const diloco::Snapshot forged{
       .version = 1,
       .state = state_of(1).digest,
-      .blob = {diloco::payload_hash(std::as_bytes(std::span(content))), content.size()}};
+      .blob = {diloco::tree_hash(std::as_bytes(std::span(content))), content.size()}};
   std::filesystem::remove_all(west);
   write({.name = "west", .offered = forged});
   std::filesystem::create_directories(west / "spool");

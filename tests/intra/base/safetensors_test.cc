@@ -179,6 +179,36 @@ TEST_F(Safetensors, NamesTheTensorThatIsDamaged) {
                  [&] { reader.read("b", vector); });
 }
 
+TEST_F(Safetensors, TakesAHashThatIsKnown) {
+  std::vector<TensorView> tensors = two_tensors();
+  tensors[0].hash = diloco::tree_hash(std::as_bytes(std::span(kMatrix)));
+  tensors[1].hash = diloco::tree_hash(std::as_bytes(std::span(kMatrix)));  // another one's
+  write_safetensors(file_, tensors, {});
+  const SafetensorsReader reader(file_);
+  std::vector<float> matrix(6), vector(3);
+  EXPECT_NO_THROW(reader.read("w", matrix));
+  expect_refusal(Errc::bad_checkpoint, {"tensor 'b'", "damaged"},
+                 [&] { reader.read("b", vector); });
+  // A known hash is of fp32.
+  write_safetensors(file_, tensors, {}, {}, StoredAs::bf16);
+  EXPECT_NO_THROW(SafetensorsReader(file_).read("b", vector));
+}
+
+TEST_F(Safetensors, ChecksThePlainSha256ThatEarlierVersionsWrote) {
+  const auto file_with = [&](const std::string& hash) {
+    const std::string header = R"({"__metadata__":{"causeway.sha256.b":")" + hash +
+                               R"("},"b":{"dtype":"F32","shape":[2],"data_offsets":[0,8]}})";
+    return directory_.file("earlier", raw(header, 8));
+  };
+  const std::string data(8, 'd');
+  const std::string hash = diloco::to_hex(diloco::sha256(std::as_bytes(std::span(data))));
+  std::vector<float> values(2);
+  EXPECT_NO_THROW(SafetensorsReader(file_with(hash)).read("b", values));
+  const SafetensorsReader damaged(file_with(std::string(64, '0')));
+  expect_refusal(Errc::bad_checkpoint, {"tensor 'b'", "damaged"},
+                 [&] { damaged.read("b", values); });
+}
+
 TEST_F(Safetensors, RefusesTheWrongNameOrSize) {
   write_safetensors(file_, two_tensors(), {});
   const SafetensorsReader reader(file_);

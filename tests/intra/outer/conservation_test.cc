@@ -142,7 +142,7 @@ class Books {
                                      0,
                                      0,
                                      0,
-                                     {diloco::payload_hash(payload), payload.size()}});
+                                     {diloco::tree_hash(payload), payload.size()}});
       payloads.push_back(payload);
       add(decoded(key.first, payload), 1, delivered_);
     }

@@ -104,7 +104,7 @@ inline diloco::CommitRecord record_of(const OuterState& state,
     participant.region = region;
     participant.round = state.version;
     participant.weight = 1.0F / static_cast<float>(listed.size());
-    participant.payload = {diloco::payload_hash(payload), payload.size()};
+    participant.payload = {diloco::tree_hash(payload), payload.size()};
     record.participants.push_back(participant);
   }
   return record;

@@ -33,7 +33,7 @@ std::vector<Outcome> apply_late(Collective& group, const OuterRound& round, Oute
                                    0,
                                    0,
                                    0,
-                                   {diloco::payload_hash(entry.payload), entry.payload.size()}});
+                                   {diloco::tree_hash(entry.payload), entry.payload.size()}});
     views.push_back(entry.payload);
   }
   return round.apply(group, record, views, state);

@@ -40,7 +40,7 @@ diloco::CommitRecord sharded_record_of(const OuterState& state, const Listed& li
     one.whole = one.payload.hash;
     one.payload.hash = {};
   }
-  for (const Bytes& sum : sums) record.sums.push_back({diloco::payload_hash(sum), sum.size()});
+  for (const Bytes& sum : sums) record.sums.push_back({diloco::tree_hash(sum), sum.size()});
   return record;
 }
 

@@ -53,7 +53,7 @@ class FakeRun::Session final : public diloco::WorkerSession {
                  const diloco::SealedBytes& payload) override {
     diloco::Contribution contribution = handed_over;
     if (!payload.empty())
-      contribution.payload = {diloco::payload_hash(payload.bytes()), payload.size()};
+      contribution.payload = {diloco::tree_hash(payload.bytes()), payload.size()};
     const std::lock_guard lock(run_.mutex_);
     require_alive();
     EXPECT_EQ(contribution.region, region_);

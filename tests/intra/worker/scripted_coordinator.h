@@ -117,7 +117,7 @@ class Coordinator : public diloco::WorkerServerHandler {
       open_.emplace_back(made, file);
       const std::uint64_t size = std::filesystem::file_size(file);
       const diloco::MappedBytes content(payload.release(), size);
-      open_.back().first.payload = {diloco::payload_hash(content.bytes()), size};
+      open_.back().first.payload = {diloco::tree_hash(content.bytes()), size};
     }
     server_.stored();
   }
