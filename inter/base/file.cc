@@ -11,10 +11,12 @@
 
 #include <algorithm>
 #include <array>
+#include <atomic>
 #include <cassert>
 #include <cerrno>
 #include <csignal>
 #include <cstring>
+#include <future>
 #include <stdexcept>
 #include <string>
 #include <system_error>
@@ -52,16 +54,17 @@ void File::write_at(std::uint64_t offset, std::span<const std::byte> bytes,
                     std::uint64_t following) {
   constexpr std::size_t kPieceBytes = 32U << 20, kBegunBytes = 4U << 20;
   while (!bytes.empty()) {
+    const bool past_cache = past_cache_;
     const ssize_t written = ::pwrite(descriptor_, bytes.data(), std::min(bytes.size(), kPieceBytes),
                                      static_cast<off_t>(offset));
-    if (written < 0 && (errno == EINVAL || errno == EOPNOTSUPP) && past_cache_) {
+    if (written < 0 && (errno == EINVAL || errno == EOPNOTSUPP) && past_cache) {
       pass_cache(false);  // the file system wants larger multiples, or cannot after all
     } else if (written < 0 && errno != EINTR) {
       fail("write", bytes.size() + following);
     }
     if (written > 0) {
       // The kernel would begin when a tenth of the memory waits. A hint: failure means nothing.
-      if (static_cast<std::size_t>(written) >= kBegunBytes && !past_cache_)
+      if (static_cast<std::size_t>(written) >= kBegunBytes && !past_cache)
         ::sync_file_range(descriptor_, static_cast<off_t>(offset), written, SYNC_FILE_RANGE_WRITE);
       bytes = bytes.subspan(static_cast<std::size_t>(written));
       offset += static_cast<std::uint64_t>(written);
@@ -87,6 +90,12 @@ std::size_t File::read_at(std::uint64_t offset, std::span<std::byte> bytes) cons
 
 void File::resize(std::uint64_t size) {
   if (::ftruncate(descriptor_, static_cast<off_t>(size)) != 0) fail("resize");
+}
+
+void File::reserve(std::uint64_t size) {
+  if (::fallocate(descriptor_, 0, 0, static_cast<off_t>(size)) != 0 && errno != EOPNOTSUPP &&
+      errno != ENOSYS && errno != EINTR)
+    fail("reserve room for", size);
 }
 
 bool File::pass_cache(bool past) noexcept {
@@ -210,6 +219,8 @@ void AtomicFile::append(std::span<const std::byte> bytes) {
   if (!gathered_) return;
   const std::span<std::byte> room = gathered_->bytes();
   while (!bytes.empty()) {
+    if (gathered_bytes_ == 0 && bytes.size() >= 2 * room.size())
+      bytes = bytes.subspan(write_pieces(size_ - bytes.size(), bytes));
     const auto piece = bytes.first(std::min(bytes.size(), room.size() - gathered_bytes_));
     std::memcpy(room.data() + gathered_bytes_, piece.data(), piece.size());
     gathered_bytes_ += piece.size();
@@ -219,6 +230,29 @@ void AtomicFile::append(std::span<const std::byte> bytes) {
       gathered_bytes_ = 0;
     }
   }
+}
+
+std::size_t AtomicFile::write_pieces(std::uint64_t offset, std::span<const std::byte> bytes) {
+  const std::size_t count = bytes.size() / kGatheredBytes;
+  std::atomic<std::size_t> next = 0;
+  const auto write = [&](std::span<std::byte> buffer) {
+    for (std::size_t i = 0; (i = next++) < count;) {
+      const std::size_t begin = i * kGatheredBytes;
+      std::memcpy(buffer.data(), &bytes[begin], kGatheredBytes);
+      try {
+        file_.write_at(offset + begin, buffer, bytes.size() - begin - kGatheredBytes);
+      } catch (...) {
+        next = count;
+        throw;
+      }
+    }
+  };
+  const PageBuffer second(kGatheredBytes);
+  // Where no more threads are allowed, it is done when it is waited for, and nothing is left then.
+  auto other = std::async(std::launch::async | std::launch::deferred, write, second.bytes());
+  write(gathered_->bytes());
+  other.get();
+  return count * kGatheredBytes;
 }
 
 // The end of a file may be no whole page.

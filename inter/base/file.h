@@ -3,6 +3,7 @@
 // put it there.
 #pragma once
 
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <filesystem>
@@ -45,12 +46,14 @@ class File {
   ~File();
 
   // The disk takes up what is large while the rest of it is still to come. `following`: bytes that
-  // come after these, for the message where there is no room.
+  // come after these, for the message where there is no room. Several threads may write.
   void write_at(std::uint64_t offset, std::span<const std::byte> bytes,
                 std::uint64_t following = 0);
   // Fills `bytes` up to the end of the file; returns how many.
   std::size_t read_at(std::uint64_t offset, std::span<std::byte> bytes) const;
   void resize(std::uint64_t size);  // new bytes are 0 and take no room
+  // Takes room for so many bytes, where the file system can: the file has this size then.
+  void reserve(std::uint64_t size);
   void sync();
   // The disk begins with what the kernel holds, so that a later sync() is short.
   void begin_sync() noexcept;
@@ -74,7 +77,7 @@ class File {
 
   std::filesystem::path path_;
   int descriptor_;
-  bool past_cache_ = false;
+  std::atomic<bool> past_cache_ = false;
 };
 
 // In words, of a write or a new file that failed with `error` for lack of room: what was to be
@@ -101,6 +104,8 @@ class AtomicFile {
   AtomicFile& operator=(const AtomicFile&) = delete;
   ~AtomicFile();
 
+  // It will have this size. What there is no room for is known at once, and the disk is quicker.
+  void reserve(std::uint64_t size) { file_.reserve(size); }
   void append(std::span<const std::byte> bytes);
   void overwrite(std::uint64_t offset, std::span<const std::byte> bytes);  // of what was appended
   void sync();  // so that a commit on disk takes no time
@@ -108,6 +113,9 @@ class AtomicFile {
 
  private:
   void write_gathered();
+  // Of `bytes`, which go to `offset`, as many as are whole pieces, by two threads: one copies a
+  // piece while the disk takes the other's. Returns how many bytes that are.
+  std::size_t write_pieces(std::uint64_t offset, std::span<const std::byte> bytes);
 
   File directory_;
   std::filesystem::path name_, temporary_;  // in the directory

@@ -66,10 +66,11 @@ class Written {
   }
   // Large enough that hashing is worth a thread of its own beside the writing, and that the
   // kernel need not keep the file in memory.
-  bool is_large() const {
+  bool is_large() const { return total_bytes() >= std::size_t{64} << 20; }
+  std::size_t total_bytes() const {
     std::size_t total = 0;
     for (std::size_t i = 0; i < tensors_.size(); ++i) total += bytes(i).size();
-    return total >= std::size_t{64} << 20;
+    return total;
   }
   // By all threads: a hash may take longer than its bytes' way to disk.
   std::vector<std::string> hashes() {
@@ -144,6 +145,7 @@ void write_safetensors(const fs::path& file, std::span<const TensorView> tensors
   auto hashing = std::async(written.is_large() ? std::launch::async : std::launch::deferred,
                             [&written] { return written.hashes(); });
   diloco::AtomicFile out(file, written.is_large() ? diloco::Through::disk : diloco::Through::cache);
+  if (written.is_large()) out.reserve(sizeof length + length + written.total_bytes());
   out.append(std::as_bytes(std::span(&length, 1)));
   out.append(std::as_bytes(std::span(reserved)));
   for (std::size_t i = 0; i < tensors.size(); ++i) {

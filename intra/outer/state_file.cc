@@ -11,6 +11,7 @@
 #include <fmt/format.h>
 #include <spdlog/spdlog.h>
 
+#include "compression/base/parallel.h"
 #include "diloco/files/error.h"
 #include "diloco/files/file_io.h"
 #include "intra/base/error.h"
@@ -83,6 +84,19 @@ void remove_unnamed(const fs::path& region_directory, std::set<fs::path> keep) {
     const bool is_ours = name.starts_with("contribution-") || is_outer_name(name);
     if (is_ours && !keep.contains(entry.path())) fs::remove(entry.path());
   }
+}
+
+// After an outer step without steps ahead they are the anchor.
+bool are_the_anchor(std::span<const float> params, std::span<const float> anchor) {
+  constexpr std::size_t kComparedElements = std::size_t{1} << 18;
+  if (params.size() != anchor.size()) return false;
+  const auto is_equal = [&](std::size_t piece) {
+    const std::size_t begin = piece * kComparedElements;
+    const std::size_t count = std::min(kComparedElements, params.size() - begin);
+    return std::memcmp(&params[begin], &anchor[begin], count * sizeof(float)) == 0;
+  };
+  const std::size_t pieces = (params.size() + kComparedElements - 1) / kComparedElements;
+  return compression::first_failure(pieces, is_equal) == compression::kNone;
 }
 
 Metadata describe(const OuterState& state, const diloco::Layout& layout) {
@@ -176,16 +190,13 @@ WholeState open_state(const fs::path& file) {
 StateImage image_of(const OuterState& state, const diloco::Layout& layout,
                     std::vector<TensorView> more_tensors, Metadata more_metadata) {
   more_metadata.merge(describe(state, layout));
-  // After an outer step without steps ahead they are the anchor.
-  const bool moved = state.params.size() != state.anchor.size() ||
-                     std::memcmp(state.params.data(), state.anchor.data(),
-                                 std::span(state.params).size_bytes()) != 0;
   StateImage image{.tensors = {},
                    .metadata = std::move(more_metadata),
                    .in_flight = state.in_flight,
                    .version = state.version,
                    .on_disk = state.on_disk};
-  if (moved) image.tensors.push_back(flat_tensor("params", state.params));
+  if (!are_the_anchor(state.params, state.anchor))
+    image.tensors.push_back(flat_tensor("params", state.params));
   std::ranges::move(more_tensors, std::back_inserter(image.tensors));
   image.stepped = image.tensors.size();
   for (const auto& [name, span] :

@@ -18,6 +18,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "tests/support/process_limits.h"
 #include "tests/support/temporary_directory.h"
 
 namespace causeway::inter {
@@ -121,20 +122,39 @@ std::size_t cached_bytes(const fs::path& file) {
 TEST(AtomicFile, HasTheSameContentPastTheCache) {
   const test::TemporaryDirectory directory;
   constexpr std::size_t kGathered = 4 << 20;
-  for (const std::size_t size : {std::size_t{0}, std::size_t{5}, kGathered - 1, kGathered,
-                                 kGathered + 1, 2 * kGathered + 4097}) {
+  for (const std::size_t size :
+       {std::size_t{0}, std::size_t{5}, kGathered - 1, kGathered, kGathered + 1,
+        2 * kGathered + 4097, 3 * kGathered, 7 * kGathered + 12345}) {
     std::string content = letters(size);
     AtomicFile file(directory.path() / "file", Through::disk);
-    for (std::size_t begin = 0; begin < size; begin += 1'000'003)
-      file.append(bytes_of(content.substr(begin, 1'000'003)));
+    // The last ones are appended by two threads, and not at the beginning of a piece.
+    const std::size_t at_once = size < 3 * kGathered ? 1'000'003 : 3 * kGathered - 5;
+    if (size % 2 == 1) file.reserve(size);
+    for (std::size_t begin = 0; begin < size; begin += at_once)
+      file.append(bytes_of(content.substr(begin, at_once)));
     if (size > 7) {
       content.replace(2, 5, "12345");
       file.overwrite(2, bytes_of("12345"));
     }
     if (size % 2 == 1) file.sync();
     file.commit(Durability::on_disk);
-    EXPECT_TRUE(read_regular_file(directory.path() / "file", 16 << 20) == content) << size;
+    EXPECT_TRUE(read_regular_file(directory.path() / "file", 32 << 20) == content) << size;
   }
+}
+
+TEST(AtomicFile, ADiskWithoutRoomForALargeFileKeepsTheOldOne) {
+  const test::TemporaryDirectory directory;
+  const fs::path path = directory.path() / "file";
+  write(path, "old");
+  const std::string large = letters(32 << 20);
+  const test::FullDisk full(10 << 20);
+  {
+    AtomicFile file(path, Through::disk);
+    EXPECT_THROW(file.reserve(large.size()), std::system_error) << "before anything is written";
+    EXPECT_THROW(file.append(bytes_of(large)), std::system_error);
+  }
+  EXPECT_EQ(content_of(path), "old");
+  EXPECT_EQ(std::distance(fs::directory_iterator(directory.path()), {}), 1);
 }
 
 TEST(AtomicFile, LeavesTheCacheToOthersOnItsWayToTheDisk) {
