@@ -92,10 +92,10 @@ void File::resize(std::uint64_t size) {
   if (::ftruncate(descriptor_, static_cast<off_t>(size)) != 0) fail("resize");
 }
 
+// File systems have many errors for it, and some want more room than the file takes in the end: the
+// writes tell what is missing.
 void File::reserve(std::uint64_t size) {
-  if (::fallocate(descriptor_, 0, 0, static_cast<off_t>(size)) != 0 && errno != EOPNOTSUPP &&
-      errno != ENOSYS && errno != EINTR)
-    fail("reserve room for", size);
+  if (::fallocate(descriptor_, 0, 0, static_cast<off_t>(size)) != 0) resize(0);
 }
 
 bool File::pass_cache(bool past) noexcept {
@@ -213,6 +213,12 @@ AtomicFile::~AtomicFile() {
   if (!committed_) directory_.remove(temporary_);
 }
 
+void AtomicFile::reserve(std::uint64_t size) {
+  assert(size_ == 0);
+  reserved_ = size;
+  file_.reserve(size);
+}
+
 void AtomicFile::append(std::span<const std::byte> bytes) {
   if (!gathered_) file_.write_at(size_, bytes);
   size_ += bytes.size();
@@ -276,6 +282,7 @@ void AtomicFile::sync() {
 
 void AtomicFile::commit(Durability durability) {
   write_gathered();
+  if (size_ < reserved_) file_.resize(size_);
   if (durability == Durability::on_disk) file_.sync();
   directory_.rename(temporary_, name_);
   committed_ = true;

@@ -52,7 +52,8 @@ class File {
   // Fills `bytes` up to the end of the file; returns how many.
   std::size_t read_at(std::uint64_t offset, std::span<std::byte> bytes) const;
   void resize(std::uint64_t size);  // new bytes are 0 and take no room
-  // Takes room for so many bytes, where the file system can: the file has this size then.
+  // A hint, for a file that is empty: takes room for so many bytes where that can be, and the file
+  // has this size then.
   void reserve(std::uint64_t size);
   void sync();
   // The disk begins with what the kernel holds, so that a later sync() is short.
@@ -104,8 +105,8 @@ class AtomicFile {
   AtomicFile& operator=(const AtomicFile&) = delete;
   ~AtomicFile();
 
-  // It will have this size. What there is no room for is known at once, and the disk is quicker.
-  void reserve(std::uint64_t size) { file_.reserve(size); }
+  // Before the first byte: it will have this size. The disk is quicker then.
+  void reserve(std::uint64_t size);
   void append(std::span<const std::byte> bytes);
   void overwrite(std::uint64_t offset, std::span<const std::byte> bytes);  // of what was appended
   void sync();  // so that a commit on disk takes no time
@@ -123,7 +124,7 @@ class AtomicFile {
   std::optional<PageBuffer> gathered_;
   std::size_t gathered_bytes_ = 0;
   File file_;
-  std::uint64_t size_ = 0;
+  std::uint64_t size_ = 0, reserved_ = 0;
   bool committed_ = false;
 };
 

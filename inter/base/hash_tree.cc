@@ -112,7 +112,9 @@ Sha256Hash tree_hash(std::uint64_t size_bytes, const HashPart& hash_part) {
   const auto begin_of = [&](std::size_t thread) { return roots.size() * thread / threads; };
   std::vector<std::future<void>> others;
   for (std::size_t i = 1; i < threads; ++i)
-    others.push_back(std::async(std::launch::async, hash_from, begin_of(i), begin_of(i + 1)));
+    // Where no more threads are allowed, it is done when it is waited for.
+    others.push_back(std::async(std::launch::async | std::launch::deferred, hash_from, begin_of(i),
+                                begin_of(i + 1)));
   hash_from(0, begin_of(1));
   for (std::future<void>& other : others) other.get();
   return tree_root(std::move(roots));

@@ -94,6 +94,8 @@ class SafetensorsReader {
   void read(const std::string& name, std::span<float> out) const;  // size must match
   // Elements from `first` on, of a tensor of F32. They are not compared with its hash.
   void read_part(const std::string& name, std::size_t first, std::span<float> out) const;
+  // For whoever hashed what was read in parts: throws if the file has another tree hash of it.
+  void check_hash(const std::string& name, const diloco::Digest& tree) const;
 
  private:
   class File;
@@ -108,6 +110,7 @@ class SafetensorsReader {
   explicit SafetensorsReader(std::shared_ptr<const File> file);
   const Entry& find(const std::string& name) const;
   void read_bytes(const std::string& name, std::span<std::byte> out) const;
+  [[noreturn]] void refuse_content(const std::string& name) const;
 
   std::shared_ptr<const File> file_;
   bool has_header_hash_ = false;

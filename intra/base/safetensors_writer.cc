@@ -72,7 +72,7 @@ class Written {
     for (std::size_t i = 0; i < tensors_.size(); ++i) total += bytes(i).size();
     return total;
   }
-  // By all threads: a hash may take longer than its bytes' way to disk.
+  // By several threads: a hash may take longer than its bytes' way to disk.
   std::vector<std::string> hashes() {
     std::vector<std::string> hashes(tensors_.size());
     for_each([&](std::size_t i) {
@@ -142,10 +142,10 @@ void write_safetensors(const fs::path& file, std::span<const TensorView> tensors
       make_header(tensors, written, metadata, std::vector(tensors.size(), unknown));
   assert(reserved.size() <= kSafetensorsHeaderBytesMax);
   const std::uint64_t length = reserved.size();
-  auto hashing = std::async(written.is_large() ? std::launch::async : std::launch::deferred,
-                            [&written] { return written.hashes(); });
   diloco::AtomicFile out(file, written.is_large() ? diloco::Through::disk : diloco::Through::cache);
   if (written.is_large()) out.reserve(sizeof length + length + written.total_bytes());
+  auto hashing = std::async(written.is_large() ? std::launch::async : std::launch::deferred,
+                            [&written] { return written.hashes(); });
   out.append(std::as_bytes(std::span(&length, 1)));
   out.append(std::as_bytes(std::span(reserved)));
   for (std::size_t i = 0; i < tensors.size(); ++i) {

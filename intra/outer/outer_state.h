@@ -30,7 +30,7 @@ class OwnPayload {
   bool empty() const { return sealed_.empty(); }
   const diloco::SealedBytes& sealed() const { return sealed_; }
   std::span<const std::byte> bytes() const { return sealed_.bytes(); }
-  // SHA-256; waits for it. There must be a payload.
+  // Its tree hash; waits for it. There must be a payload.
   const diloco::Digest& hash() const { return hash_.get(); }
 
  private:
@@ -130,6 +130,8 @@ struct OuterState {
   // still be listed, but is not returned any more.
   void adopt(diloco::Round new_version);
 };
+
+OuterState::Tree tree_of(std::span<const float> span);
 
 // State digest of whole spans.
 diloco::Digest whole_digest(const OuterState& state);

@@ -5,6 +5,7 @@
 #include <set>
 #include <span>
 #include <system_error>
+#include <tuple>
 #include <utility>
 #include <vector>
 
@@ -114,8 +115,13 @@ Metadata describe(const OuterState& state, const diloco::Layout& layout) {
 
 void read_spans(const WholeState& whole, const diloco::Layout& layout, OuterState& state) {
   const auto& [reader, outer] = whole;
-  outer.read_unhashed("anchor", std::span(state.anchor));  // the digest vouches for both
-  outer.read_unhashed("momentum", std::span(state.momentum));
+  for (const auto& [name, span, tree] :
+       {std::tuple("anchor", &state.anchor, &state.trees.anchor),
+        std::tuple("momentum", &state.momentum, &state.trees.momentum)}) {
+    outer.read_unhashed(name, std::span(*span));
+    *tree = tree_of(*span);
+    outer.tensors().check_hash(name, tree->root);
+  }
   if (reader.tensors().has("params")) {
     reader.read("params", std::span(state.params));
   } else {
@@ -145,7 +151,7 @@ void load(const WholeState& whole, const fs::path& region_directory, const diloc
   reader.read("data_cursor", state.work.data_cursor);
   reader.read("work_steps", state.work.steps);
   reader.read("work_compute_s", state.work.compute_s);
-  state.digest = whole_digest(state);
+  state.digest = diloco::state_digest(state.trees.anchor.root, state.trees.momentum.root);
   if (diloco::to_hex(state.digest) != reader.get("digest")) {
     reader.refuse("is damaged: the anchor and the momentum in " +
                   whole.outer.file().filename().string() + " do not have its digest");

@@ -129,7 +129,7 @@ TEST(AtomicFile, HasTheSameContentPastTheCache) {
     AtomicFile file(directory.path() / "file", Through::disk);
     // The last ones are appended by two threads, and not at the beginning of a piece.
     const std::size_t at_once = size < 3 * kGathered ? 1'000'003 : 3 * kGathered - 5;
-    if (size % 2 == 1) file.reserve(size);
+    if (size % 2 == 1) file.reserve(size + (size > kGathered ? 4097 : 0));  // less comes in the end
     for (std::size_t begin = 0; begin < size; begin += at_once)
       file.append(bytes_of(content.substr(begin, at_once)));
     if (size > 7) {
@@ -150,7 +150,7 @@ TEST(AtomicFile, ADiskWithoutRoomForALargeFileKeepsTheOldOne) {
   const test::FullDisk full(10 << 20);
   {
     AtomicFile file(path, Through::disk);
-    EXPECT_THROW(file.reserve(large.size()), std::system_error) << "before anything is written";
+    file.reserve(large.size());
     EXPECT_THROW(file.append(bytes_of(large)), std::system_error);
   }
   EXPECT_EQ(content_of(path), "old");

@@ -144,6 +144,26 @@ TEST(TrainingState, DoesNotHaveItsParametersTwiceWhereTheyAreTheAnchor) {
   EXPECT_TRUE(std::signbit(loaded.anchor[0]));
 }
 
+TEST(TrainingState, ItsOuterFileHasTheHashesThatTheRoundMade) {
+  const TemporaryDirectory directory;
+  TrainingState saved = distinct_state();
+  saved.trees = {tree_of(saved.anchor), tree_of(saved.momentum)};
+  save_state(directory.path(), layout(), saved);
+  TrainingState loaded({}, layout());
+  ASSERT_TRUE(load_state(directory.path(), layout(), loaded));
+  EXPECT_EQ(loaded.trees.anchor.root, saved.trees.anchor.root);
+  EXPECT_EQ(loaded.trees.momentum.leaves, saved.trees.momentum.leaves);
+  loaded.adopt(9);
+  EXPECT_EQ(snapshot_of(loaded, layout()).tensors[0].hash, std::nullopt) << "of another state";
+  // With one that is not right, as the round's memory may have it, no state is whole.
+  ++saved.version;
+  saved.trees.momentum.root = saved.trees.anchor.root;
+  std::filesystem::remove_all(checkpoint_directory(directory.path()));
+  save_state(directory.path(), layout(), saved);
+  expect_refusal(Errc::bad_checkpoint, {"outer-", "tensor 'momentum'", "damaged"},
+                 [&] { load_state(directory.path(), layout(), loaded); });
+}
+
 TEST(TrainingState, OfAnEarlierVersionHasAnchorAndMomentumInItself) {
   const TemporaryDirectory directory;
   TrainingState saved = distinct_state();
