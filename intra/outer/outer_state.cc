@@ -111,14 +111,9 @@ void OuterState::adopt(diloco::Round new_version) {
   held_out_loss.reset();
 }
 
-OuterState::Tree tree_of(std::span<const float> span) {
-  OuterState::Tree tree{.leaves = diloco::merkle_leaves(span)};
-  tree.root = diloco::merkle_root(tree.leaves);
-  return tree;
-}
-
 diloco::Digest whole_digest(const OuterState& state) {
-  return diloco::state_digest(tree_of(state.anchor).root, tree_of(state.momentum).root);
+  return diloco::state_digest(diloco::merkle_root(diloco::merkle_leaves(state.anchor)),
+                              diloco::merkle_root(diloco::merkle_leaves(state.momentum)));
 }
 
 diloco::Digest open_digest(const OuterState& state) {

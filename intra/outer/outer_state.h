@@ -131,8 +131,6 @@ struct OuterState {
   void adopt(diloco::Round new_version);
 };
 
-OuterState::Tree tree_of(std::span<const float> span);
-
 // State digest of whole spans.
 diloco::Digest whole_digest(const OuterState& state);
 

@@ -5,7 +5,6 @@
 #include <set>
 #include <span>
 #include <system_error>
-#include <tuple>
 #include <utility>
 #include <vector>
 
@@ -113,15 +112,20 @@ Metadata describe(const OuterState& state, const diloco::Layout& layout) {
           {"marked", to_metadata(int{!state.mark.empty()})}};
 }
 
-void read_spans(const WholeState& whole, const diloco::Layout& layout, OuterState& state) {
-  const auto& [reader, outer] = whole;
-  for (const auto& [name, span, tree] :
-       {std::tuple("anchor", &state.anchor, &state.trees.anchor),
-        std::tuple("momentum", &state.momentum, &state.trees.momentum)}) {
-    outer.read_unhashed(name, std::span(*span));
-    *tree = tree_of(*span);
-    outer.tensors().check_hash(name, tree->root);
-  }
+// Returns the digest of the two.
+diloco::Digest read_anchor_and_momentum(const StateReader& outer, OuterState& state) {
+  const auto read = [&outer](const char* name, std::span<float> span) {
+    outer.read_unhashed(name, span);
+    const diloco::Digest root = diloco::merkle_root(diloco::merkle_leaves(span));
+    outer.tensors().check_hash(name, root);
+    return root;
+  };
+  state.trees = {};
+  const diloco::Digest anchor = read("anchor", state.anchor);
+  return diloco::state_digest(anchor, read("momentum", state.momentum));
+}
+
+void read_own_spans(const StateReader& reader, const diloco::Layout& layout, OuterState& state) {
   if (reader.tensors().has("params")) {
     reader.read("params", std::span(state.params));
   } else {
@@ -142,7 +146,8 @@ void load(const WholeState& whole, const fs::path& region_directory, const diloc
     spdlog::warn("{} was written by an earlier version: its counters have no checksum",
                  reader.file().string());
   }
-  read_spans(whole, layout, state);
+  state.digest = read_anchor_and_momentum(whole.outer, state);
+  read_own_spans(reader, layout, state);
   state.run_id = reader.get("run_id");
   reader.read("version", state.version);
   if (reader.has("confirmed_share")) reader.read("confirmed_share", state.confirmed_share);
@@ -151,7 +156,6 @@ void load(const WholeState& whole, const fs::path& region_directory, const diloc
   reader.read("data_cursor", state.work.data_cursor);
   reader.read("work_steps", state.work.steps);
   reader.read("work_compute_s", state.work.compute_s);
-  state.digest = diloco::state_digest(state.trees.anchor.root, state.trees.momentum.root);
   if (diloco::to_hex(state.digest) != reader.get("digest")) {
     reader.refuse("is damaged: the anchor and the momentum in " +
                   whole.outer.file().filename().string() + " do not have its digest");
