@@ -13,6 +13,7 @@
 #include <utility>
 
 #include "inter/base/file.h"
+#include "inter/base/pieces.h"
 
 namespace causeway::diloco {
 
@@ -42,6 +43,7 @@ using inter::AtomicFile;
 using inter::create_private_directories;
 using inter::Durability;
 using inter::give_second_name;
+using inter::read_pieces;
 using inter::remove_leftovers;
 using inter::Through;
 

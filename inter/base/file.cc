@@ -11,18 +11,17 @@
 
 #include <algorithm>
 #include <array>
-#include <atomic>
 #include <cassert>
 #include <cerrno>
 #include <csignal>
 #include <cstring>
-#include <future>
 #include <stdexcept>
 #include <string>
 #include <system_error>
 
 #include <fmt/format.h>
 
+#include "inter/base/pieces.h"
 #include "inter/base/text.h"
 
 namespace causeway::inter {
@@ -52,11 +51,12 @@ File::~File() {
 
 void File::write_at(std::uint64_t offset, std::span<const std::byte> bytes,
                     std::uint64_t following) {
-  constexpr std::size_t kPieceBytes = 32U << 20, kBegunBytes = 4U << 20;
+  constexpr std::size_t kAtOnceBytes = 32U << 20, kBegunBytes = 4U << 20;
   while (!bytes.empty()) {
     const bool past_cache = past_cache_;
-    const ssize_t written = ::pwrite(descriptor_, bytes.data(), std::min(bytes.size(), kPieceBytes),
-                                     static_cast<off_t>(offset));
+    const ssize_t written =
+        ::pwrite(descriptor_, bytes.data(), std::min(bytes.size(), kAtOnceBytes),
+                 static_cast<off_t>(offset));
     if (written < 0 && (errno == EINVAL || errno == EOPNOTSUPP) && past_cache) {
       pass_cache(false);  // the file system wants larger multiples, or cannot after all
     } else if (written < 0 && errno != EINTR) {
@@ -182,7 +182,6 @@ void File::fail(const char* operation, std::uint64_t bytes) const {
 namespace {
 
 constexpr char kTemporary[] = ".tmp";
-constexpr std::size_t kGatheredBytes = std::size_t{4} << 20;  // half as much takes a tenth longer
 
 // Nobody can foresee it and put something else there.
 std::filesystem::path temporary_name(const std::filesystem::path& name) {
@@ -202,8 +201,7 @@ AtomicFile::AtomicFile(std::filesystem::path path, Through through)
     : directory_(directory_of(path), O_RDONLY | O_DIRECTORY),
       name_(path.filename()),
       temporary_(temporary_name(name_)),
-      gathered_(through == Through::disk ? std::optional<PageBuffer>(kGatheredBytes)
-                                         : std::nullopt),
+      gathered_(through == Through::disk ? std::optional<PageBuffer>(kPieceBytes) : std::nullopt),
       file_(directory_, temporary_, O_WRONLY | O_CREAT | O_EXCL) {
   file_.lock();  // so that remove_leftovers() lets it be
   if (gathered_ && !file_.pass_cache(true)) gathered_.reset();
@@ -239,26 +237,13 @@ void AtomicFile::append(std::span<const std::byte> bytes) {
 }
 
 std::size_t AtomicFile::write_pieces(std::uint64_t offset, std::span<const std::byte> bytes) {
-  const std::size_t count = bytes.size() / kGatheredBytes;
-  std::atomic<std::size_t> next = 0;
-  const auto write = [&](std::span<std::byte> buffer) {
-    for (std::size_t i = 0; (i = next++) < count;) {
-      const std::size_t begin = i * kGatheredBytes;
-      std::memcpy(buffer.data(), &bytes[begin], kGatheredBytes);
-      try {
-        file_.write_at(offset + begin, buffer, bytes.size() - begin - kGatheredBytes);
-      } catch (...) {
-        next = count;
-        throw;
-      }
-    }
-  };
-  const PageBuffer second(kGatheredBytes);
-  // Where no more threads are allowed, it is done when it is waited for, and nothing is left then.
-  auto other = std::async(std::launch::async | std::launch::deferred, write, second.bytes());
-  write(gathered_->bytes());
-  other.get();
-  return count * kGatheredBytes;
+  const std::size_t count = bytes.size() / kPieceBytes;
+  take_turns(count, [&](std::size_t piece, std::span<std::byte> buffer) {
+    const std::size_t begin = piece * kPieceBytes;
+    std::memcpy(buffer.data(), &bytes[begin], kPieceBytes);
+    file_.write_at(offset + begin, buffer, bytes.size() - begin - kPieceBytes);
+  });
+  return count * kPieceBytes;
 }
 
 // The end of a file may be no whole page.

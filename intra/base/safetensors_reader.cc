@@ -13,6 +13,7 @@
 #include <utility>
 
 #include "compression/base/float16.h"
+#include "diloco/files/file_io.h"
 #include "diloco/maths/digest.h"
 #include "intra/base/error.h"
 #include "intra/base/foreign_json.h"
@@ -51,6 +52,8 @@ class SafetensorsReader::File {
       std::ranges::copy(content_.subspan(offset, out.size()), out.begin());
       return;
     }
+    constexpr std::size_t kLargeBytes = std::size_t{16} << 20;  // worth a thread
+    if (out.size() >= kLargeBytes && diloco::read_pieces(descriptor_, offset, out)) return;
     while (!out.empty()) {
       const ssize_t got = pread(descriptor_, out.data(), out.size(), static_cast<off_t>(offset));
       if (got < 0 && errno == EINTR) continue;
