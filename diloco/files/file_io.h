@@ -43,8 +43,9 @@ using inter::AtomicFile;
 using inter::create_private_directories;
 using inter::Durability;
 using inter::give_second_name;
-using inter::read_pieces;
+using inter::kPieceBytes;
 using inter::remove_leftovers;
+using inter::take_turns;
 using inter::Through;
 
 // The whole file at once, under its name only when complete.

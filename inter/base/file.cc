@@ -238,10 +238,12 @@ void AtomicFile::append(std::span<const std::byte> bytes) {
 
 std::size_t AtomicFile::write_pieces(std::uint64_t offset, std::span<const std::byte> bytes) {
   const std::size_t count = bytes.size() / kPieceBytes;
-  take_turns(count, [&](std::size_t piece, std::span<std::byte> buffer) {
+  const PageBuffer second(kPieceBytes);
+  const std::span<std::byte> buffers[] = {gathered_->bytes(), second.bytes()};
+  take_turns(count, [&](std::size_t piece, std::size_t thread) {
     const std::size_t begin = piece * kPieceBytes;
-    std::memcpy(buffer.data(), &bytes[begin], kPieceBytes);
-    file_.write_at(offset + begin, buffer, bytes.size() - begin - kPieceBytes);
+    std::memcpy(buffers[thread].data(), &bytes[begin], kPieceBytes);
+    file_.write_at(offset + begin, buffers[thread], bytes.size() - begin - kPieceBytes);
   });
   return count * kPieceBytes;
 }

@@ -48,12 +48,26 @@ class SafetensorsReader::File {
   std::size_t header_bytes_max() const { return header_bytes_max_; }
 
   void read_at(std::size_t offset, std::span<std::byte> out) const {
+    constexpr std::size_t kWorthAThread = 4 * diloco::kPieceBytes;
     if (descriptor_ < 0) {
       std::ranges::copy(content_.subspan(offset, out.size()), out.begin());
-      return;
+    } else if (out.size() < kWorthAThread) {
+      read_piece(offset, out);
+    } else {
+      diloco::take_turns((out.size() - 1) / diloco::kPieceBytes + 1, [&](std::size_t piece, auto) {
+        const std::size_t begin = piece * diloco::kPieceBytes;
+        read_piece(offset + begin,
+                   out.subspan(begin, std::min(diloco::kPieceBytes, out.size() - begin)));
+      });
     }
-    constexpr std::size_t kLargeBytes = std::size_t{16} << 20;  // worth a thread
-    if (out.size() >= kLargeBytes && diloco::read_pieces(descriptor_, offset, out)) return;
+  }
+
+  [[noreturn]] void refuse(const std::string& why) const {
+    throw std::system_error(Errc::bad_checkpoint, path_.string() + " " + why);
+  }
+
+ private:
+  void read_piece(std::size_t offset, std::span<std::byte> out) const {
     while (!out.empty()) {
       const ssize_t got = pread(descriptor_, out.data(), out.size(), static_cast<off_t>(offset));
       if (got < 0 && errno == EINTR) continue;
@@ -63,12 +77,6 @@ class SafetensorsReader::File {
       out = out.subspan(static_cast<std::size_t>(got));
     }
   }
-
-  [[noreturn]] void refuse(const std::string& why) const {
-    throw std::system_error(Errc::bad_checkpoint, path_.string() + " " + why);
-  }
-
- private:
   static std::string reason(int error) { return std::generic_category().message(error); }
 
   std::filesystem::path path_;

@@ -144,7 +144,9 @@ void write_safetensors(const fs::path& file, std::span<const TensorView> tensors
   const std::uint64_t length = reserved.size();
   diloco::AtomicFile out(file, written.is_large() ? diloco::Through::disk : diloco::Through::cache);
   if (written.is_large()) out.reserve(sizeof length + length + written.total_bytes());
-  auto hashing = std::async(written.is_large() ? std::launch::async : std::launch::deferred,
+  // At the end, if it is small or no more threads are allowed.
+  const auto now_or_later = std::launch::async | std::launch::deferred;
+  auto hashing = std::async(written.is_large() ? now_or_later : std::launch::deferred,
                             [&written] { return written.hashes(); });
   out.append(std::as_bytes(std::span(&length, 1)));
   out.append(std::as_bytes(std::span(reserved)));

@@ -15,6 +15,7 @@
 #include <map>
 #include <stdexcept>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include <gmock/gmock.h>
@@ -145,53 +146,29 @@ TEST(AtomicFile, HasTheSameContentPastTheCache) {
   }
 }
 
-// Wherever it begins and ends, cached or not, and if the file was removed meanwhile.
-TEST(ReadPieces, FillsWhatIsAskedFor) {
-  for (const fs::path& directory : {fs::current_path(), fs::temp_directory_path()}) {
-    const fs::path path = directory / "read_pieces";
-    const std::string content = letters(3 * kPieceBytes + 1234);
-    {
-      AtomicFile file(path, Through::disk);
-      file.append(bytes_of(content));
-      file.commit(Durability::on_disk);
-    }
-    const int descriptor = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
-    fs::remove(path);
-    const auto read = [&](std::size_t offset, std::size_t bytes) {
-      std::string out(bytes, '?');
-      EXPECT_TRUE(read_pieces(descriptor, offset, std::as_writable_bytes(std::span(out))));
-      EXPECT_TRUE(out == content.substr(offset, bytes)) << offset << " " << bytes;
+TEST(TakeTurns, EndsWithAFailureOfEitherThread) {
+  for (const std::size_t failing : {0UL, 1UL}) {
+    std::atomic<int> begun = 0;
+    const auto fail = [&](std::size_t piece, std::size_t thread) {
+      ++begun;
+      if (piece < 10 && thread != failing) {  // until the other one has failed
+        while (begun < 2) std::this_thread::yield();
+      } else if (thread == failing) {
+        throw std::runtime_error("no room");
+      }
     };
-    for (int turn = 0; turn < 2; ++turn) {
-      read(0, content.size());
-      read(808, content.size() - 808);
-      read(4095, kPieceBytes + 2);
-      read(kPieceBytes - 1, 2);
-      std::string cached(content.size() / 2, ' ');  // half of it is for the second turn
-      EXPECT_EQ(::pread(descriptor, cached.data(), cached.size(), 0), std::ssize(cached));
-    }
-    std::string more(content.size() + 1, ' ');
-    EXPECT_FALSE(read_pieces(descriptor, 0, std::as_writable_bytes(std::span(more))));
-    ::close(descriptor);
+    EXPECT_THROW(take_turns(1'000'000, fail), std::runtime_error);
+    EXPECT_LT(begun, 1'000'000);
   }
-  const int none = ::open("/proc/self/status", O_RDONLY | O_CLOEXEC);
-  std::string text(10, ' ');
-  EXPECT_FALSE(read_pieces(none, 0, std::as_writable_bytes(std::span(text))));
-  ::close(none);
 }
 
-TEST(TakesTurns, EndsWithTheFirstFailure) {
-  std::atomic<int> begun = 0;
-  const auto fail = [&](std::size_t piece, std::span<std::byte> buffer) {
-    EXPECT_EQ(buffer.size(), kPieceBytes);
-    ++begun;
-    if (piece == 3) throw std::runtime_error("piece 3");
-  };
-  EXPECT_THROW(take_turns(1'000'000, fail), std::runtime_error);
-  EXPECT_LT(begun, 1'000'000);
-  begun = 0;
-  take_turns(3, fail);
-  EXPECT_EQ(begun, 3);
+TEST(TakeTurns, DoesEachPieceOnce) {
+  std::vector<std::atomic<int>> done(1000);
+  take_turns(done.size(), [&](std::size_t piece, std::size_t thread) {
+    EXPECT_LT(thread, 2U);
+    ++done[piece];
+  });
+  EXPECT_TRUE(std::ranges::all_of(done, [](const auto& times) { return times == 1; }));
 }
 
 TEST(AtomicFile, ADiskWithoutRoomForALargeFileKeepsTheOldOne) {
