@@ -105,7 +105,7 @@ class AtomicFile {
   AtomicFile& operator=(const AtomicFile&) = delete;
   ~AtomicFile();
 
-  // Before the first byte: it will have this size. The disk is quicker then.
+  // Before the first byte: how large the file will be, at most. The disk is quicker then.
   void reserve(std::uint64_t size);
   void append(std::span<const std::byte> bytes);
   void overwrite(std::uint64_t offset, std::span<const std::byte> bytes);  // of what was appended

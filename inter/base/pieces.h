@@ -7,8 +7,8 @@
 
 namespace causeway::inter {
 
-inline constexpr std::size_t kPieceBytes = std::size_t{4}
-                                           << 20;  // half as much takes a tenth longer
+// Half as much takes a tenth longer.
+inline constexpr std::size_t kPieceBytes = std::size_t{4} << 20;
 
 // Calls work(piece, thread) for each piece below `count`; `thread` is 0 or 1. Throws what `work`
 // throws, and begins no piece after that.

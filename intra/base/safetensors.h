@@ -52,7 +52,7 @@ struct TensorView {
   std::string name;
   std::vector<std::int64_t> shape;
   std::span<const float> values;
-  std::optional<diloco::Digest> hash = {};  // of the values' bytes, if it is known
+  std::optional<diloco::Digest> hash = {};  // the tree hash of the values' bytes, if it is known
 };
 
 // Called while a file is written.

@@ -169,8 +169,9 @@ std::string fingerprint(const diloco::Layout& layout) {
 }
 
 OwnPayload::OwnPayload(diloco::SealedBytes bytes)
-    : sealed_(std::move(bytes)), hash_(std::async(std::launch::async, [sealed = sealed_] {
-        return diloco::tree_hash(sealed.bytes());
-      })) {}
+    : sealed_(std::move(bytes)),
+      // Where no more threads are allowed, it is made when it is asked for.
+      hash_(std::async(std::launch::async | std::launch::deferred,
+                       [sealed = sealed_] { return diloco::tree_hash(sealed.bytes()); })) {}
 
 }  // namespace causeway::intra

@@ -1,4 +1,4 @@
-// What this whole process may take less of, until the object goes away.
+// Limits on this whole process. Each ends with its object.
 #pragma once
 
 #include <fcntl.h>

@@ -151,7 +151,7 @@ TEST(TakeTurns, EndsWithAFailureOfEitherThread) {
     std::atomic<int> begun = 0;
     const auto fail = [&](std::size_t piece, std::size_t thread) {
       ++begun;
-      if (piece < 10 && thread != failing) {  // until the other one has failed
+      if (piece < 10 && thread != failing) {  // until the other one has begun
         while (begun < 2) std::this_thread::yield();
       } else if (thread == failing) {
         throw std::runtime_error("no room");
