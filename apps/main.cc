@@ -55,7 +55,10 @@ int exit_code_of(const std::system_error& error) {
     return 3;
   }
   if (dynamic_cast<const causeway::inter::LinkError*>(&error) != nullptr) return 3;
-  if (causeway::run::is_transient(code)) return kTryAgain;
+  if (causeway::run::is_transient(code) ||
+      code == make_error_code(causeway::intra::Errc::data_changed)) {
+    return kTryAgain;
+  }
   if (code == make_error_code(causeway::diloco::Errc::lineage) ||
       code == make_error_code(causeway::diloco::Errc::divergence) ||
       code == make_error_code(causeway::inter::Errc::other_version) ||
@@ -76,6 +79,7 @@ int exit_code_of(const std::system_error& error) {
 std::string text_of(const std::system_error& error) {
   using causeway::intra::Errc;
   const std::array whole{make_error_code(Errc::bad_data),
+                         make_error_code(Errc::data_changed),
                          make_error_code(Errc::bad_checkpoint),
                          make_error_code(Errc::bad_model),
                          make_error_code(Errc::bad_settings),
@@ -160,6 +164,7 @@ int main(int argc, char** argv) {
   if (argc > 1 && computes(argv[1])) causeway::run::wait_passively(argv);
   causeway::run::begin_log();
   std::signal(SIGXFSZ, SIG_IGN);  // a file that may not grow is an error of the write
+  causeway::run::name_files_cut_short();
   const causeway::apps::PrintableOutput out(std::cout), err(std::cerr);
 
   CLI::App app("Trains one model across regions that are far apart.", "causeway");

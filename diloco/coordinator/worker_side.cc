@@ -294,6 +294,8 @@ void WorkerSide::on_gathered(const AttachRequest& rank_0,
   spdlog::info("{}: {} of {} workers attached at version {}", context_.options.region,
                context_.options.workers - missing.size(), context_.options.workers, rank_0.version);
   note_missing(missing);
+  trained_on_ = rank_0.trained_on;
+  note_other_data(rank_0.data.of_region);
   heard_at_ = steady_clock::now();
   lost_at_.reset();
   ++handings_;
@@ -334,6 +336,19 @@ void WorkerSide::note_missing(const std::vector<std::uint32_t>& missing) {
               context_.options.region, text);
   context_.ending.guard(
       [&] { context_.add_event(missing.empty() ? "whole" : "degraded", {}, text); });
+}
+
+// Files that were changed, added or taken away between two starts. That may be meant, so that the
+// region trains on, but it must not pass unseen.
+void WorkerSide::note_other_data(const std::optional<DataDigest>& now) {
+  if (!trained_on_ || !now || same_data(*trained_on_, *now)) return;
+  const std::string text = fmt::format(
+      "the data are not those that this region trained on before ({}, then {}): it goes on with "
+      "them from where it was. If that is not meant, stop it and give it the files of before",
+      short_name(*now), short_name(*trained_on_));
+  trained_on_ = now;
+  spdlog::warn("{}: {}", context_.options.region, text);
+  context_.ending.guard([&] { context_.add_event("other_data", {}, text); });
 }
 
 void WorkerSide::on_worker_lost() {
@@ -397,6 +412,7 @@ void WorkerSide::on_snapshot(Round version, const Digest& state, Descriptor file
 }
 
 void WorkerSide::on_data_read(const DataDigests& data) {
+  note_other_data(data.of_region);
   if (data.of_run) context_.driver.handle(WorkerReadData{*data.of_run});
 }
 

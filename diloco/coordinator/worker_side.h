@@ -68,13 +68,15 @@ class WorkerSide : public WorkerServerHandler {
   asio::awaitable<void> check(Snapshot snapshot);
   void train_on();
   void note_missing(const std::vector<std::uint32_t>& missing);
+  void note_other_data(const std::optional<DataDigest>& now);
   void add_applied_round(Round round, const Digest& state);
 
   CoordinatorContext context_;
   std::optional<WorkerServer> server_;
   ContributionIntake intake_;
   Progress progress_;
-  std::vector<std::uint32_t> missing_;  // ranks, when they attached last
+  std::vector<std::uint32_t> missing_;    // ranks, when they attached last
+  std::optional<DataDigest> trained_on_;  // its state, before it attached
   std::optional<Round> applying_;
   std::uint64_t handings_ = 0;  // blobs that the worker was to get, so far; another one: void
   Round version_ = 0;           // that it holds

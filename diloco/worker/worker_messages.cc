@@ -71,6 +71,8 @@ void put_digests(const DataDigests& data, Message* out) {
 }  // namespace
 
 AttachRequest to_request(const worker_wire::Attach& message) {
+  std::optional<DataDigest> trained_on;
+  if (message.has_trained_on()) trained_on = to_digest(message.trained_on());
   return {.socket = {},
           .region = message.region(),
           .rank = message.rank(),
@@ -83,6 +85,7 @@ AttachRequest to_request(const worker_wire::Attach& message) {
           .open_work = message.open_work(),
           .settings = message.settings(),
           .data = digests_in(message),
+          .trained_on = trained_on,
           .tensors = parse_tensors(message.tensors())};
 }
 
@@ -90,8 +93,10 @@ DataDigests to_digests(const worker_wire::DataRead& message) {
   return digests_in(message);
 }
 
-void put(const DataDigests& data, worker_wire::Attach* out) {
+void put(const DataDigests& data, const std::optional<DataDigest>& trained_on,
+         worker_wire::Attach* out) {
   put_digests(data, out);
+  if (trained_on) put(*trained_on, out->mutable_trained_on());
 }
 
 void put(const DataDigests& data, worker_wire::DataRead* out) {

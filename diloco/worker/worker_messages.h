@@ -13,7 +13,8 @@ namespace causeway::diloco {
 AttachRequest to_request(const worker_wire::Attach& message);
 DataDigests to_digests(const worker_wire::DataRead& message);
 
-void put(const DataDigests& data, worker_wire::Attach* out);
+void put(const DataDigests& data, const std::optional<DataDigest>& trained_on,
+         worker_wire::Attach* out);
 void put(const DataDigests& data, worker_wire::DataRead* out);
 
 worker_wire::CoordinatorMessage to_message(const Train& order);

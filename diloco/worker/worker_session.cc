@@ -82,7 +82,7 @@ void SocketSession::join(const KeepWaiting& keep_waiting) {
   attach->set_contributed(request_.contributed);
   attach->set_open_work(request_.open_work);
   attach->set_settings(request_.settings);
-  put(request_.data, attach);
+  put(request_.data, request_.trained_on, attach);
   if (!request_.tensors.empty()) attach->set_tensors(serialize(request_.tensors));
   link_.send(message);
 

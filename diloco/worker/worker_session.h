@@ -55,6 +55,8 @@ struct AttachRequest {
   // coordinator, which refuses it if they differ. Empty: a trainer with settings of its own.
   std::string settings = {};
   DataDigests data = {};
+  // What of_region was when the state held was trained; none: not known, or no steps were taken.
+  std::optional<DataDigest> trained_on = {};
   NamedTensors tensors = {};  // of a program of its own; empty: nothing is compared
 };
 

@@ -10,6 +10,8 @@ class Category : public std::error_category {
     switch (static_cast<Errc>(code)) {
       case Errc::bad_data:
         return "unusable data";
+      case Errc::data_changed:
+        return "the data changed";
       case Errc::bad_checkpoint:
         return "unusable checkpoint";
       case Errc::bad_model:

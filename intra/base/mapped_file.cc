@@ -5,7 +5,9 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <atomic>
 #include <cerrno>
+#include <mutex>
 #include <string>
 #include <system_error>
 
@@ -42,17 +44,49 @@ std::size_t usable_size(int descriptor, const std::filesystem::path& path) {
   return static_cast<std::size_t>(status.st_size);
 }
 
-}  // namespace
-
-FileStamp stamp_of(int descriptor, const std::filesystem::path& path) {
-  const struct stat status = examine(descriptor, path);
+FileStamp stamp_in(const struct stat& status) {
   return {.inode = status.st_ino,
           .size = static_cast<std::uint64_t>(status.st_size),
           .modified_ns = nanoseconds(status.st_mtim),
           .changed_ns = nanoseconds(status.st_ctim)};
 }
 
-MappedFile::MappedFile(const std::filesystem::path& path) : path_(path) {
+}  // namespace
+
+FileStamp stamp_of(int descriptor, const std::filesystem::path& path) {
+  return stamp_in(examine(descriptor, path));
+}
+
+// All of a process are in a list, which a signal handler can go through.
+struct MappedFile::Mapping {
+  std::filesystem::path path;
+  std::span<const std::byte> bytes;
+  FileStamp stamp;
+  std::atomic<Mapping*> next = nullptr;
+};
+
+namespace {
+
+std::mutex mappings_mutex;  // for changes
+std::atomic<MappedFile::Mapping*> newest_mapping = nullptr;
+
+void enter_in_list(MappedFile::Mapping& mapping) {
+  const std::lock_guard lock(mappings_mutex);
+  mapping.next = newest_mapping.load();
+  newest_mapping = &mapping;
+}
+
+void take_from_list(const MappedFile::Mapping& mapping) {
+  const std::lock_guard lock(mappings_mutex);
+  std::atomic<MappedFile::Mapping*>* place = &newest_mapping;
+  while (*place != &mapping) place = &place->load()->next;
+  *place = mapping.next.load();
+}
+
+}  // namespace
+
+MappedFile::MappedFile(const std::filesystem::path& path) : mapping_(std::make_unique<Mapping>()) {
+  mapping_->path = path;
   const int descriptor = open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
   if (descriptor < 0) refuse_file(path, "cannot be opened: " + reason(errno));
   // The mapping outlives the descriptor, which is closed on every way out.
@@ -61,14 +95,49 @@ MappedFile::MappedFile(const std::filesystem::path& path) : path_(path) {
     ~Closer() { close(descriptor); }
   } closer{descriptor};
   const std::size_t size = usable_size(descriptor, path);
+  mapping_->stamp = stamp_of(descriptor, path);
   void* address = mmap(nullptr, size, PROT_READ, MAP_SHARED, descriptor, 0);
   if (address == MAP_FAILED) refuse_file(path, "cannot be mapped into memory: " + reason(errno));
-  bytes_ = {static_cast<const std::byte*>(address), size};
-  stamp_ = stamp_of(descriptor, path);
+  mapping_->bytes = {static_cast<const std::byte*>(address), size};
+  enter_in_list(*mapping_);
 }
 
+MappedFile::MappedFile(MappedFile&&) noexcept = default;
+
 MappedFile::~MappedFile() {
-  if (!bytes_.empty()) munmap(const_cast<std::byte*>(bytes_.data()), bytes_.size());
+  if (!mapping_) return;
+  take_from_list(*mapping_);
+  munmap(const_cast<std::byte*>(bytes().data()), bytes().size());
+}
+
+const std::filesystem::path& MappedFile::path() const {
+  return mapping_->path;
+}
+
+std::span<const std::byte> MappedFile::bytes() const {
+  return mapping_->bytes;
+}
+
+const FileStamp& MappedFile::stamp() const {
+  return mapping_->stamp;
+}
+
+// By size and time of the last change of its bytes: owners, names and rights may change.
+bool MappedFile::was_written_to() const {
+  struct stat status {};
+  if (stat(path().c_str(), &status) != 0) return false;
+  const FileStamp now = stamp_in(status);
+  return now.inode == stamp().inode &&
+         (now.size != stamp().size || now.modified_ns != stamp().modified_ns);
+}
+
+const char* mapped_file_at(const void* address) {
+  const auto* const at = static_cast<const std::byte*>(address);
+  for (const MappedFile::Mapping* one = newest_mapping; one != nullptr; one = one->next) {
+    if (at >= one->bytes.data() && at < one->bytes.data() + one->bytes.size())
+      return one->path.c_str();
+  }
+  return nullptr;
 }
 
 }  // namespace causeway::intra

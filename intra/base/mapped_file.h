@@ -1,13 +1,14 @@
-// A file mapped read-only for as long as the object lives. Whoever shortens it meanwhile kills the
-// reader (SIGBUS): data files are replaced by rename, never rewritten in place.
+// A file mapped read-only for as long as the object lives. Whoever writes into it meanwhile changes
+// what is read, and whoever shortens it kills the reader (SIGBUS): data files are replaced by
+// rename, never rewritten in place.
 #pragma once
 
 #include <compare>
 #include <cstddef>
 #include <cstdint>
 #include <filesystem>
+#include <memory>
 #include <span>
-#include <utility>
 
 namespace causeway::intra {
 
@@ -27,20 +28,23 @@ class MappedFile {
   // empty.
   explicit MappedFile(const std::filesystem::path& path);
   ~MappedFile();
-  MappedFile(MappedFile&& other) noexcept
-      : path_(std::move(other.path_)),
-        bytes_(std::exchange(other.bytes_, {})),
-        stamp_(other.stamp_) {}
+  MappedFile(MappedFile&&) noexcept;
   MappedFile& operator=(MappedFile&&) = delete;
 
-  const std::filesystem::path& path() const { return path_; }
-  std::span<const std::byte> bytes() const { return bytes_; }
-  const FileStamp& stamp() const { return stamp_; }  // when it was opened
+  const std::filesystem::path& path() const;
+  std::span<const std::byte> bytes() const;
+  const FileStamp& stamp() const;  // when it was opened
+  // Somebody wrote into it since. A file of the same name that took its place does not count: the
+  // bytes here are still those of before.
+  bool was_written_to() const;
+
+  struct Mapping;
 
  private:
-  std::filesystem::path path_;
-  std::span<const std::byte> bytes_;
-  FileStamp stamp_;
+  std::unique_ptr<Mapping> mapping_;
 };
+
+// The file that is mapped at this address; null: none is. A signal handler may call it.
+const char* mapped_file_at(const void* address);
 
 }  // namespace causeway::intra

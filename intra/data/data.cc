@@ -28,6 +28,16 @@ using Format = DataOptions::Format;
   throw std::system_error(Errc::bad_data, name + " " + why);
 }
 
+[[noreturn]] void refuse_changed(const MappedFile& file, const std::string& how) {
+  throw std::system_error(
+      Errc::data_changed,
+      fmt::format("{} was written to while it was read: it {}. Files of data are replaced by "
+                  "renaming, not by writing into them (mv, not cp). Once it is whole, start the "
+                  "same command "
+                  "again",
+                  file.path().string(), how));
+}
+
 // One file's tokens: `count` of `width` bytes each, starting at byte `begin`; the first is token
 // `first` of the dataset.
 struct Shard {
@@ -187,9 +197,14 @@ class Dataset::Implementation {
   void read(std::uint64_t first, std::span<std::int32_t> out) const;
   diloco::Digest sample() const;
   std::vector<DataFile> files() const;
+  void check_unchanged();
 
  private:
+  void check_vocabulary(const Shard& shard, std::span<const std::int32_t> tokens) const;
+
   std::vector<Shard> shards_;
+  std::size_t next_look_ = 0;  // a shard
+  std::uint64_t vocabulary_ = 0;
   std::uint64_t tokens_ = 0;
   std::uint64_t train_tokens_ = 0;
 };
@@ -199,12 +214,12 @@ Dataset::Implementation::Implementation(const DataOptions& options) {
     refuse_data("validation_fraction", "must be 0 to 1");
   }
   // Tokens are handed out as int32.
-  const auto vocabulary = static_cast<std::uint64_t>(
+  vocabulary_ = static_cast<std::uint64_t>(
       std::clamp<std::int64_t>(options.vocabulary, 0, std::int64_t{1} << 31));
   for (const std::string& path : find_files(options.files)) {
     Shard shard = open_shard(path, options.format);
     with_token_type(shard.width,
-                    [&](auto token) { check_tokens<decltype(token)>(shard, vocabulary); });
+                    [&](auto token) { check_tokens<decltype(token)>(shard, vocabulary_); });
     shard.first = tokens_;
     tokens_ += shard.count;
     shards_.push_back(std::move(shard));
@@ -225,8 +240,29 @@ void Dataset::Implementation::read(std::uint64_t first, std::span<std::int32_t> 
     with_token_type(shard->width, [&](auto token) {
       copy_tokens<decltype(token)>(*shard, begin, out.first(count));
     });
+    check_vocabulary(*shard, out.first(count));
     out = out.subspan(count);
     first += count;
+  }
+}
+
+// An embedding that does not exist would be read, and written to.
+void Dataset::Implementation::check_vocabulary(const Shard& shard,
+                                               std::span<const std::int32_t> tokens) const {
+  std::uint32_t largest = 0;
+  for (const std::int32_t token : tokens)
+    largest = std::max(largest, static_cast<std::uint32_t>(token));
+  if (largest < vocabulary_) return;
+  refuse_changed(shard.file,
+                 fmt::format("has token {} now, but model.vocabulary is {}", largest, vocabulary_));
+}
+
+void Dataset::Implementation::check_unchanged() {
+  for (std::size_t look = 0; look < std::min(kLooks, shards_.size()); ++look) {
+    const MappedFile& file = shards_[next_look_].file;
+    next_look_ = (next_look_ + 1) % shards_.size();
+    if (file.was_written_to())
+      refuse_changed(file, "has other bytes or another size than when this began");
   }
 }
 
@@ -287,6 +323,9 @@ diloco::Digest Dataset::sample() const {
 
 std::vector<DataFile> Dataset::files() const {
   return implementation_->files();
+}
+void Dataset::check_unchanged() {
+  implementation_->check_unchanged();
 }
 
 // Which window of the training part a step reads: the declarations are in data.h.

@@ -53,7 +53,8 @@ class Dataset {
 
   std::uint64_t train_tokens() const;
   std::uint64_t validation_tokens() const;
-  // Tokens [first, first + out.size()) of the training or validation part.
+  // Tokens [first, first + out.size()) of the training or validation part. Throw
+  // Errc::data_changed for one outside the vocabulary, which was not there when they were opened.
   void read_train(std::uint64_t first, std::span<std::int32_t> out) const;
   void read_validation(std::uint64_t first, std::span<std::int32_t> out) const;
   // SHA-256 of the files' sizes and of kSampleBlocks blocks of each, evenly spread, the first
@@ -61,6 +62,10 @@ class Dataset {
   diloco::Digest sample() const;
   static constexpr std::uint64_t kSampleBlocks = 16, kSampleBlockBytes = 1 << 16;
   std::vector<DataFile> files() const;  // in the order in which they are read
+  // Throws Errc::data_changed naming a file that somebody wrote into since it was opened. Looks at
+  // kLooks files more at each call, round and round: of many files it may take some calls.
+  void check_unchanged();
+  static constexpr std::size_t kLooks = 64;
 
  private:
   class Implementation;

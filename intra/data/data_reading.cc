@@ -87,7 +87,10 @@ constexpr char kFile[] = "data-digests";
 
 void check_unchanged(const DataFile& file, int descriptor) {
   if (stamp_of(descriptor, file.path) == file.stamp) return;
-  refuse(file, "changed while it was being read: start again when nothing writes to it");
+  throw std::system_error(
+      Errc::data_changed,
+      file.path.string() +
+          " changed while it was being read: start again when nothing writes to it");
 }
 
 // Of every byte; nothing if it was stopped.

@@ -50,7 +50,8 @@ class KeptDigests {
 class DataReading {
  public:
   // `common`: of data.validation_files; null: there are none. `directory`: where digests are kept;
-  // empty: nowhere. Throws Errc::bad_data naming a file that cannot be read, or changes meanwhile.
+  // empty: nowhere. Throws Errc::bad_data naming a file that cannot be read, data_changed one that
+  // changes meanwhile.
   DataReading(const DataOptions& options, const Dataset& own, const Dataset* common,
               const std::filesystem::path& directory);
   ~DataReading();  // gives up what is under way

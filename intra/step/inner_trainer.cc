@@ -109,6 +109,11 @@ class ModelTrainer : public InnerTrainer {
     return reading_->digests();
   }
 
+  void check_data() override {
+    dataset_.check_unchanged();
+    if (common_) common_->check_unchanged();
+  }
+
  private:
   double evaluate_on(const Dataset& data, std::span<const float> params, std::uint64_t sequences) {
     stepper_->settle(Settle::params);

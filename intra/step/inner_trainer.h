@@ -75,6 +75,8 @@ class InnerTrainer {
 
   // As far as it is read by now. May take a while when it is asked first, and throw Errc::bad_data.
   virtual diloco::DataDigests data() { return {}; }
+  // Throws Errc::data_changed naming a file of it that somebody wrote into since it was opened.
+  virtual void check_data() {}
 };
 
 // The weights that a run begins with, the same in every region: a published model's, or drawn from

@@ -1,12 +1,44 @@
 #include "intra/step/training_state.h"
 
+#include <map>
+#include <string>
+
 namespace causeway::intra {
+namespace {
+
+void put_if_known(const std::optional<diloco::DataDigest>& data,
+                  std::map<std::string, std::string>& entries) {
+  if (!data) return;
+  entries["trained_on_sample"] = diloco::to_hex(data->sample);
+  if (data->whole) entries["trained_on"] = diloco::to_hex(*data->whole);
+}
+
+diloco::Digest digest_at(const StateReader& reader, const std::string& key) {
+  const std::optional<diloco::Digest> digest = diloco::from_hex(reader.get(key));
+  if (!digest) reader.refuse("entry " + key + " is not a SHA-256: " + reader.get(key));
+  return *digest;
+}
+
+std::optional<diloco::DataDigest> trained_on(const StateReader& reader) {
+  if (!reader.has("trained_on_sample")) return std::nullopt;
+  diloco::DataDigest data{.sample = digest_at(reader, "trained_on_sample")};
+  if (reader.has("trained_on")) data.whole = digest_at(reader, "trained_on");
+  return data;
+}
+
+}  // namespace
 
 // An optimizer that takes no steps has no parameters.
 TrainingState::TrainingState(const InnerOptions& inner, const diloco::Layout& layout,
                              const Kept& kept)
     : OuterState(layout, kept),
       optimizer(inner, kept.moments ? layout : diloco::Layout(std::vector<diloco::TensorSpec>())) {}
+
+// Of a sample alone it is not known that they are others than before.
+void TrainingState::trains_on(const diloco::DataDigest& data) {
+  const bool may_be_the_same = trained_on && same_data(*trained_on, data);
+  if (data.whole || !may_be_the_same) trained_on = data;
+}
 
 Kept kept_by(const WorkerOptions& options) {
   const bool outer = !options.synchronous;
@@ -23,14 +55,16 @@ StateImage image_of(const diloco::Layout& layout, TrainingState& state) {
                                      std::pair("second_moment", state.optimizer.second_moment())}) {
     if (!moment.empty()) moments.push_back(flat_tensor(name, moment));
   }
-  return image_of(state, layout, std::move(moments),
-                  {{"optimizer_steps", to_metadata(state.optimizer_steps)},
-                   {"steps", to_metadata(state.steps)},
-                   {"tokens", to_metadata(state.tokens)},
-                   {"compute_s", to_metadata(state.compute_s)},
-                   {"wait_s", to_metadata(state.wait_s)},
-                   {"in_region_s", to_metadata(state.in_region_s)},
-                   {"outer_s", to_metadata(state.outer_s)}});
+  std::map<std::string, std::string> counters = {
+      {"optimizer_steps", to_metadata(state.optimizer_steps)},
+      {"steps", to_metadata(state.steps)},
+      {"tokens", to_metadata(state.tokens)},
+      {"compute_s", to_metadata(state.compute_s)},
+      {"wait_s", to_metadata(state.wait_s)},
+      {"in_region_s", to_metadata(state.in_region_s)},
+      {"outer_s", to_metadata(state.outer_s)}};
+  put_if_known(state.trained_on, counters);
+  return image_of(state, layout, std::move(moments), counters);
 }
 
 void save_state(const std::filesystem::path& region_directory, const diloco::Layout& layout,
@@ -52,6 +86,7 @@ bool load_state(const std::filesystem::path& region_directory, const diloco::Lay
     reader.read("wait_s", state.wait_s);
     reader.read("in_region_s", state.in_region_s);
     reader.read("outer_s", state.outer_s);
+    state.trained_on = trained_on(reader);
   });
 }
 

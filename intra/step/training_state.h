@@ -4,7 +4,9 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <optional>
 
+#include "diloco/maths/digest.h"
 #include "intra/base/adamw.h"
 #include "intra/outer/outer_state.h"
 #include "intra/outer/state_file.h"
@@ -22,6 +24,11 @@ struct TrainingState : OuterState {
   std::uint64_t steps = 0, tokens = 0;
   double compute_s = 0, wait_s = 0;
   double in_region_s = 0, outer_s = 0;  // of the two, as in diloco::Progress
+
+  // The data that the last step read, as far as it is known; none: no step was taken, or a version
+  // that did not keep it wrote this.
+  std::optional<diloco::DataDigest> trained_on;
+  void trains_on(const diloco::DataDigest& data);
 
   // While it computed; 0 before it did.
   double tokens_per_s() const {

@@ -149,6 +149,7 @@ std::unique_ptr<Gathering> RegionWorker::attach() {
   };
   diloco::AttachRequest request = driver_.request();
   request.data = data_ = trainer_->data();
+  request.trained_on = state_.trained_on;
   return std::make_unique<Gathering>(
       request, attach_, make_group, [this] { return interrupted_() || ended_by_others_; }, waiting);
 }
@@ -181,6 +182,7 @@ void RegionWorker::gather() {
 
 void RegionWorker::take(const Stint& stint) {
   enter("compute");
+  trainer_->check_data();
   if (stint.cut_off) {
     proofs_.drop();
   } else {
@@ -224,11 +226,12 @@ bool RegionWorker::inner_step(const Stint& stint) {
 
 // Of more data than was read before it attached.
 void RegionWorker::tell_what_was_read() {
-  if (!data_.of_region || data_.of_region->whole) return;
-  const diloco::DataDigests now = trainer_->data();
-  if (now == data_) return;
-  data_ = now;
-  gathering_->tell_data_read(data_);
+  if (!data_.of_region) return;
+  if (!data_.of_region->whole) {
+    const diloco::DataDigests now = trainer_->data();
+    if (now != data_) gathering_->tell_data_read(data_ = now);
+  }
+  state_.trains_on(*data_.of_region);
 }
 
 OuterRound::Batch RegionWorker::batch() const {

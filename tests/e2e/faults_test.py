@@ -40,10 +40,6 @@ class Links(EndToEnd):
     def lines_of(self, region):
         return (self.out / "regions" / region / "coordinator.log").read_text()
 
-    def events_of(self, region):
-        text = (self.out / "regions" / region / "events.jsonl").read_text()
-        return [json.loads(line) for line in text.splitlines(keepends=True) if line.endswith("\n")]
-
     def test_black_holes_flaps_resets_and_refusals_pass(self):
         self.add_events('at_s = 1; fault = "black-hole"; pair = ["us-east", "eu-west"]; for_s = 1',
                         'at_s = 2; fault = "black-hole"; link = ["ap-northeast", "eu-west"]; for_s = 1',

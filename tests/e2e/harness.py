@@ -234,6 +234,11 @@ class EndToEnd(unittest.TestCase):
     def status(self, region):
         return read_json(self.out / "regions" / region / "status.json")
 
+    def events_of(self, region):
+        """The finished lines of its events.jsonl."""
+        text = (self.out / "regions" / region / "events.jsonl").read_text()
+        return [json.loads(line) for line in text.splitlines(keepends=True) if line.endswith("\n")]
+
     def logs(self):
         # Not by rglob(): processes may remove directories meanwhile.
         logs = [pathlib.Path(place, file) for place, _, files in os.walk(self.directory) for file in files if file.endswith(".log")]

@@ -77,6 +77,35 @@ class Resume(EndToEnd):
                       f"undisturbed {expected[name][:16]}", flush=True)
                 self.assertEqual(digest, expected[name])
 
+    def test_data_that_changed_while_it_was_stopped_are_named_once_and_trained_on(self):
+        self.out = self.directory / "changed"
+        child = self.launch(DENSE)
+        wait_until(lambda: self.step() >= len(REGIONS) * STEPS // 3, "a third of the steps", child)
+        self.kill_all(child)
+        text = self.directory / "text"
+        text.write_text(text.read_text().replace("king", "cook"))
+        child = self.launch(DENSE, "--resume")
+        wait_until(lambda: self.step() >= len(REGIONS) * STEPS * 2 // 3, "two thirds of the steps", child)
+        self.kill_all(child)
+        self.digest(self.launch(DENSE, "--resume"))
+        for region in REGIONS:
+            told = [event["text"] for event in self.events_of(region) if event.get("event") == "other_data"]
+            self.assertEqual(len(told), 1, region)
+            self.assertRegex(told[0], r"not those that this region trained on before \(\w{12}, then \w{12}\)")
+
+    def test_a_file_of_data_that_is_written_to_is_named_and_read_anew(self):
+        self.out = self.directory / "written-to"
+        child = self.launch(DENSE, "--set", "data.mode=per-region")
+        wait_until(lambda: self.step() >= len(REGIONS) * STEPS // 3, "a third of the steps", child)
+        with open(self.directory / "text", "r+", encoding="utf-8") as file:
+            file.write("another text " * 1000)
+        self.digest(child)
+        for region in REGIONS:
+            told = [event["text"] for event in self.events_of(region) if event.get("event") == "other_data"]
+            self.assertEqual(len(told), 1, region)
+            said = (self.out / "regions" / region / "worker-0.log").read_text()
+            self.assertRegex(said, r"causeway: \S*/text was written to while it was read: it has other bytes")
+
 
 if __name__ == "__main__":
     unittest.main(argv=[sys.argv[0], "-v", *sys.argv[1:]])

@@ -1,13 +1,17 @@
 #include "apps/run/region/own_process.h"
 
+#include <sysexits.h>
 #include <unistd.h>
 
 #include <atomic>
 #include <csignal>
 #include <cstdlib>
+#include <cstring>
 #include <filesystem>
 #include <system_error>
 #include <thread>
+
+#include "intra/base/mapped_file.h"
 
 namespace causeway::run {
 namespace {
@@ -20,6 +24,23 @@ sigset_t watched_signals() {
   sigaddset(&set, SIGINT);
   sigaddset(&set, SIGTERM);
   return set;
+}
+
+void write_error(const char* text) {
+  (void)!::write(STDERR_FILENO, text, std::strlen(text));
+}
+
+// Calls only what a signal handler may.
+void on_bus_error(int, siginfo_t* what, void*) {
+  const char* const file = intra::mapped_file_at(what->si_addr);
+  if (file == nullptr) return;  // the default action follows, as the fault comes again
+  write_error("causeway: ");
+  write_error(file);
+  write_error(
+      " was cut short while it was read, or its disk cannot be read. Files of data are replaced by "
+      "renaming, not by writing into them (mv, not cp). Once it is whole, start the same command "
+      "again\n");
+  _exit(EX_TEMPFAIL);
 }
 
 }  // namespace
@@ -44,6 +65,13 @@ bool stop_requested() {
 void unblock_stop_signals() {
   const sigset_t watched = watched_signals();
   pthread_sigmask(SIG_UNBLOCK, &watched, nullptr);
+}
+
+void name_files_cut_short() {
+  struct sigaction action {};
+  action.sa_sigaction = on_bus_error;
+  action.sa_flags = SA_SIGINFO | SA_RESETHAND;
+  ::sigaction(SIGBUS, &action, nullptr);
 }
 
 void wait_passively(char** arguments) {

@@ -19,6 +19,11 @@ void watch_stop_signals();
 bool stop_requested();        // true after the first signal
 void unblock_stop_signals();  // for a process just forked, before it becomes another program
 
+// Ends this process with 75 and a line that names the file, where another program shortens one
+// while it is mapped into memory (or its disk fails). Otherwise a signal would end it, and nobody
+// would know why.
+void name_files_cut_short();
+
 // How OpenMP's threads wait, however this program was started.
 
 // Begins this program anew, with the same `arguments` (argv) and OMP_WAIT_POLICY=passive, unless

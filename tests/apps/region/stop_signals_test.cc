@@ -1,12 +1,19 @@
+#include <sys/mman.h>
 #include <unistd.h>
 
 #include <csignal>
+#include <cstddef>
 #include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <string>
 #include <thread>
 
 #include <gtest/gtest.h>
 
 #include "apps/run/region/own_process.h"
+#include "intra/base/mapped_file.h"
+#include "tests/apps/temporary.h"
 
 namespace causeway::run {
 namespace {
@@ -72,6 +79,30 @@ TEST_F(Signals, ReachAProgramStartedMeanwhile) {
     ::execlp("sh", "sh", "-c", "kill -TERM $$; exit 1", nullptr);
   };
   EXPECT_EXIT(statement(), testing::KilledBySignal(SIGTERM), "");
+}
+
+TEST_F(Signals, OfAFileThatIsCutShortNameIt) {
+  const TemporaryDirectory directory;
+  const auto statement = [&directory] {
+    name_files_cut_short();
+    const std::filesystem::path file = directory / "data";
+    std::ofstream(file) << std::string(100'000, 'x');
+    const intra::MappedFile mapped(file);
+    std::filesystem::resize_file(file, 10);
+    const volatile std::byte* last = &mapped.bytes().back();
+    std::exit(std::to_integer<int>(*last));
+  };
+  EXPECT_EXIT(statement(), testing::ExitedWithCode(75), "/data was cut short while it was read");
+}
+
+TEST_F(Signals, OfOtherMemoryAreLeftAlone) {
+  const auto statement = [] {
+    name_files_cut_short();
+    const int descriptor = ::memfd_create("test", MFD_CLOEXEC);
+    const void* empty = ::mmap(nullptr, 4096, PROT_READ, MAP_SHARED, descriptor, 0);
+    std::exit(*static_cast<const volatile char*>(empty));
+  };
+  EXPECT_EXIT(statement(), testing::KilledBySignal(SIGBUS), "");
 }
 
 }  // namespace

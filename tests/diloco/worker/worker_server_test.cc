@@ -106,6 +106,20 @@ TEST_P(WorkerServerTest, RefusesARankThatTurnsOutToReadOtherData) {
   EXPECT_TRUE(other->lost());
 }
 
+TEST_P(WorkerServerTest, HearsWhatItsStateWasTrainedOn) {
+  start(1);
+  AttachRequest changed = request(0, 1);
+  changed.data.of_region = DataDigest{.sample = {1}};
+  changed.trained_on = DataDigest{.sample = {1}, .whole = Digest{2}};
+  WorkerSession::attach(changed, keep);
+  WorkerSession::attach(request(0, 1), keep);
+  on_server([&] {
+    ASSERT_EQ(script_.attached.size(), 2U);
+    EXPECT_EQ(script_.attached.front().trained_on, changed.trained_on);
+    EXPECT_FALSE(script_.attached.back().trained_on);
+  });
+}
+
 TEST_P(WorkerServerTest, EndsTheGatheringForAllWhenOneRankGoes) {
   start(2);
   auto second = std::async(std::launch::async, [this] { return attach(1, 2); });

@@ -130,7 +130,7 @@ TEST_F(DataReadingTest, AFileThatChangesMeanwhileIsNamed) {
   const std::string file = write("a");
   const Dataset data(options(file));
   write("a", kBetweenBlocks);
-  expect_refusal(Errc::bad_data, {file, "changed while it was being read"},
+  expect_refusal(Errc::data_changed, {file, "changed while it was being read"},
                  [&] { DataReading(options(file), data, nullptr, {}); });
 }
 

@@ -3,6 +3,10 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <chrono>
+#include <filesystem>
+#include <fstream>
+
 #include "tests/intra/expect_refusal.h"
 #include "tests/intra/temporary_directory.h"
 
@@ -184,6 +188,44 @@ TEST(Dataset, RefusesATokenOutsideTheVocabularyWithItsPosition) {
   const std::string text = directory.file("text", "\x7F\x80");
   expect_refusal(Errc::bad_data, {"token 128", "position 1"},
                  [&] { Dataset(options({text}, Format::text, 128)); });
+}
+
+// By somebody who does not replace the file.
+void write_into(const std::string& file, std::string_view bytes) {
+  std::fstream(file, std::ios::in | std::ios::out | std::ios::binary) << bytes;
+  // Clocks of file systems are coarse.
+  const auto now = std::filesystem::last_write_time(file);
+  std::filesystem::last_write_time(file, now + std::chrono::seconds(1));
+}
+
+TEST(Dataset, NamesAFileThatIsWrittenToWhileItIsRead) {
+  const TemporaryDirectory directory;
+  std::vector<std::string> files;
+  for (std::size_t i = 0; i < 2 * Dataset::kLooks; ++i)
+    files.push_back(directory.file(std::to_string(i), "abc"));
+  Dataset dataset(options(files, Format::text));
+  const auto look_at_all = [&dataset] {
+    for (int call = 0; call < 2; ++call) dataset.check_unchanged();
+  };
+  EXPECT_NO_THROW(look_at_all());
+  std::filesystem::permissions(files[0], std::filesystem::perms::owner_read);
+  std::filesystem::rename(files[1], directory.path() / "moved");
+  std::filesystem::remove(files[2]);
+  std::filesystem::rename(directory.file("new", "defghi"), files[3]);
+  EXPECT_NO_THROW(look_at_all()) << "what is mapped are the bytes of before";
+  write_into(files[100], "x");
+  expect_refusal(Errc::data_changed, {files[100], "written to", "mv, not cp"}, look_at_all);
+}
+
+TEST(Dataset, RefusesATokenOutsideTheVocabularyThatWasNotThereWhenItWasOpened) {
+  const TemporaryDirectory directory;
+  const std::string file = directory.file("a", packed<std::uint16_t>({1, 2, 3, 4}));
+  const Dataset dataset(options({file}, Format::uint16, 100));
+  write_into(file, packed<std::uint16_t>({1, 100}));
+  std::vector<std::int32_t> tokens(3);
+  EXPECT_NO_THROW(dataset.read_train(2, std::span(tokens).first(2)));
+  expect_refusal(Errc::data_changed, {file, "token 100", "vocabulary is 100"},
+                 [&] { dataset.read_train(0, tokens); });
 }
 
 }  // namespace

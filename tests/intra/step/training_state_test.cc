@@ -61,6 +61,7 @@ TrainingState distinct_state() {
   state.tokens = 1ULL << 61;
   state.compute_s = 1.0 / 3;
   state.wait_s = 2.0 / 3;
+  state.trained_on = diloco::DataDigest{.sample = {1, 2}, .whole = diloco::Digest{3, 4}};
   state.digest = whole_digest(state);
   return state;
 }
@@ -91,6 +92,7 @@ void expect_equal(TrainingState& a, TrainingState& b) {
   EXPECT_EQ(a.tokens, b.tokens);
   EXPECT_EQ(a.compute_s, b.compute_s);
   EXPECT_EQ(a.wait_s, b.wait_s);
+  EXPECT_EQ(a.trained_on, b.trained_on);
 }
 
 std::vector<std::filesystem::path> saved_as(const std::string& begin,
@@ -430,6 +432,26 @@ TEST(TrainingState, ACounterThatTheDiskChangedIsNotBelieved) {
   ASSERT_TRUE(load_state(directory.path(), layout(), loaded));
   EXPECT_EQ(loaded.version, 1);
   EXPECT_EQ(loaded.optimizer_steps, 2);
+}
+
+TEST(TrainingState, KnowsTheDataThatItWasTrainedOnAsFarAsTheyWereRead) {
+  const diloco::DataDigest sample{.sample = {1}};
+  const diloco::DataDigest whole{.sample = {1}, .whole = diloco::Digest{2}};
+  const diloco::DataDigest other_sample{.sample = {3}};
+  const TemporaryDirectory directory;
+  TrainingState state = distinct_state(), loaded({}, layout());
+  state.trained_on.reset();
+  const auto after = [&state](const diloco::DataDigest& data) {
+    state.trains_on(data);
+    return *state.trained_on;
+  };
+  EXPECT_EQ(after(sample), sample);
+  save_state(directory.path(), layout(), state);
+  ASSERT_TRUE(load_state(directory.path(), layout(), loaded));
+  EXPECT_EQ(loaded.trained_on, sample);
+  EXPECT_EQ(after(whole), whole);
+  EXPECT_EQ(after(sample), whole) << "not all is read again, and it may be the same";
+  EXPECT_EQ(after(other_sample), other_sample);
 }
 
 // A worker that is killed while it writes the next one must find the only good one.
