@@ -10,6 +10,10 @@
 #include <thread>
 #include <vector>
 
+#ifdef _OPENMP
+#include <omp.h>
+#endif
+
 namespace causeway::compression {
 
 inline constexpr std::size_t kNone = std::numeric_limits<std::size_t>::max();
@@ -17,9 +21,14 @@ inline constexpr std::size_t kWorthAThread = 8;  // of the usual chunks: some 10
 
 #ifdef _OPENMP
 
+inline std::size_t threads_wanted() {
+  return static_cast<std::size_t>(omp_get_max_threads());
+}
+
 // Calls body(i) for i below count, each thread for a share of its own in ascending order, until it
 // gets false. Returns the least i that gave false, whatever the number of threads; kNone if none
-// did. The body must not throw. A thread is worth its start for `worth` of them.
+// did. The body must not throw. A thread is worth its start for `worth` of them. A loop within the
+// body of another is done by that one's thread.
 template <typename Body>
 std::size_t first_failure(std::size_t count, const Body& body, std::size_t worth = kWorthAThread) {
   std::size_t first = kNone;
@@ -43,6 +52,8 @@ inline std::size_t threads_wanted() {
   return wanted;
 }
 
+inline thread_local bool within_a_loop = false;
+
 template <typename Body>
 std::size_t first_failure(std::size_t count, const Body& body, std::size_t worth = kWorthAThread) {
   const auto first_of = [&body](std::size_t begin, std::size_t end) {
@@ -51,10 +62,14 @@ std::size_t first_failure(std::size_t count, const Body& body, std::size_t worth
     }
     return kNone;
   };
-  const std::size_t threads = std::clamp<std::size_t>(count / worth, 1, threads_wanted());
+  const std::size_t threads =
+      within_a_loop ? 1 : std::clamp<std::size_t>(count / worth, 1, threads_wanted());
+  if (threads == 1) return first_of(0, count);
   std::vector<std::size_t> firsts(threads, kNone);
   const auto share = [&](std::size_t t) {
+    within_a_loop = true;
     firsts[t] = first_of(count * t / threads, count * (t + 1) / threads);
+    within_a_loop = false;
   };
   {
     std::vector<std::jthread> others;

@@ -1,6 +1,7 @@
 #include "compression/codecs/feedback.h"
 
 #include <algorithm>
+#include <array>
 #include <cassert>
 #include <memory>
 #include <string>
@@ -26,6 +27,12 @@ struct Encoding {
   fail(Errc::not_finite, "elements from " + std::to_string(chunk * kChunk) + " on");
 }
 
+// Of a chunk, where nobody keeps it.
+struct NoResidual {
+  alignas(64) std::array<float, kChunk> values{};
+  alignas(64) std::array<float, kChunk> before;
+};
+
 // One pass over memory: each chunk is encoded while it is in the cache. The residual is overwritten
 // chunk by chunk, so what it was is kept until all of p is known to be finite.
 class ChunkwiseEncoding {
@@ -33,7 +40,7 @@ class ChunkwiseEncoding {
   ChunkwiseEncoding(const Encoding& segment, std::byte* out)
       : segment_(segment),
         out_(out),
-        before_(std::make_unique_for_overwrite<float[]>(segment.delta.size())),
+        before_(std::make_unique_for_overwrite<float[]>(segment.residual.size())),
         stats_(segment.delta.size() / kChunk),
         begun_(stats_.size()) {}
 
@@ -44,6 +51,7 @@ class ChunkwiseEncoding {
 
   // Puts the residual back.
   void undo() {
+    if (segment_.residual.empty()) return;
     for (std::size_t chunk = 0; chunk < stats_.size(); ++chunk) {
       if (begun_[chunk] != 0) std::copy_n(before(chunk), kChunk, residual(chunk).begin());
     }
@@ -63,11 +71,18 @@ class ChunkwiseEncoding {
   }
 
   bool encode(std::size_t chunk) {
+    if (!segment_.residual.empty())
+      return encode(chunk, residual(chunk), ChunkSpan(before(chunk), kChunk));
+    NoResidual none;
+    return encode(chunk, none.values, none.before);
+  }
+
+  bool encode(std::size_t chunk, ChunkSpan residual, ChunkSpan before) {
     begun_[chunk] = true;
     EncodeKey key = segment_.key;
     key.first_element += chunk * kChunk;
     const FeedbackChunk work{segment_.delta.subspan(chunk * kChunk).first<kChunk>(), segment_.beta,
-                             residual(chunk), ChunkSpan(before(chunk), kChunk)};
+                             residual, before};
     const auto stats =
         segment_.codec.encode_feedback(work, out_ + chunk * *segment_.codec.chunk_bytes(), key);
     stats_[chunk] = stats.value_or(EncodeStats{});
@@ -83,6 +98,7 @@ class ChunkwiseEncoding {
 
 EncodeStats encode_whole(const Encoding& segment, std::vector<std::byte>& out) {
   std::vector<float> p(segment.residual.begin(), segment.residual.end());
+  p.resize(segment.delta.size());
   std::vector<float> scratch(p.size());
   const std::size_t bad = first_failure(p.size() / kChunk, [&](std::size_t chunk) {
     const auto part = [&](auto span) {
@@ -94,7 +110,7 @@ EncodeStats encode_whole(const Encoding& segment, std::vector<std::byte>& out) {
   });
   if (bad != kNone) fail_at(bad);
   const EncodeStats stats = segment.codec.encode(p, scratch, out, segment.key);
-  for (std::size_t i = 0; i < p.size(); ++i) segment.residual[i] = p[i] - scratch[i];
+  for (std::size_t i = 0; i < segment.residual.size(); ++i) segment.residual[i] = p[i] - scratch[i];
   return stats;
 }
 
@@ -103,7 +119,8 @@ EncodeStats encode_whole(const Encoding& segment, std::vector<std::byte>& out) {
 EncodeStats encode_with_feedback(const Codec& codec, std::span<const float> delta, float beta,
                                  std::span<float> residual, std::span<std::byte> out,
                                  const EncodeKey& key) {
-  assert(delta.size() == residual.size() && delta.size() % kChunk == 0);
+  assert(residual.empty() || delta.size() == residual.size());
+  assert(delta.size() % kChunk == 0);
   assert(codec.chunk_bytes() && out.size() == codec.encoded_bytes_max(delta.size()));
   const Encoding segment{codec, delta, beta, residual, key};
   ChunkwiseEncoding encoding(segment, out.data());
@@ -116,7 +133,8 @@ EncodeStats encode_with_feedback(const Codec& codec, std::span<const float> delt
 EncodeStats encode_with_feedback(const Codec& codec, std::span<const float> delta, float beta,
                                  std::span<float> residual, std::vector<std::byte>& out,
                                  const EncodeKey& key) {
-  assert(delta.size() == residual.size() && delta.size() % kChunk == 0);
+  assert(residual.empty() || delta.size() == residual.size());
+  assert(delta.size() % kChunk == 0);
   if (!codec.chunk_bytes()) return encode_whole({codec, delta, beta, residual, key}, out);
   const std::size_t before = out.size();
   out.resize(before + codec.encoded_bytes_max(delta.size()));

@@ -8,6 +8,7 @@
 #include <cerrno>
 #include <exception>
 #include <memory>
+#include <mutex>
 #include <optional>
 #include <span>
 #include <system_error>
@@ -26,7 +27,8 @@
 namespace causeway::diloco {
 namespace {
 
-constexpr int kCopiesMax = 3;  // of a disk that gives other bytes back
+constexpr std::uint64_t kSyncBytes = 8U << 20;  // the disk begins so often, not at the end
+constexpr int kCopiesMax = 3;                   // of a disk that gives other bytes back
 
 // Fills the buffer from `offset` on.
 void read_piece(const Descriptor& file, std::uint64_t offset, std::span<std::byte> buffer) {
@@ -48,12 +50,22 @@ inter::BlobId copy(const Descriptor& from, std::uint64_t size_bytes,
                    const std::optional<std::filesystem::path>& to) {
   std::optional<inter::File> file;
   if (to) file.emplace(*to, O_WRONLY);
+  // A file system lets one thread at a time write to a file. The others would spin, and take the
+  // processor from the one that does.
+  std::mutex writing;
+  const auto write = [&](std::uint64_t offset, std::span<const std::byte> part) {
+    {
+      const std::lock_guard lock(writing);
+      file->write_at(offset, part);
+    }
+    if (offset % kSyncBytes == 0) file->begin_sync();
+  };
   // A part is in a cache from reading to writing.
   const auto copy_part = [&](std::uint64_t offset, std::size_t bytes) {
     static thread_local const inter::PageBuffer buffer(inter::kHashPartBytes);
     const auto part = buffer.bytes().first(bytes);
     read_piece(from, offset, part);
-    if (file) file->write_at(offset, part);
+    if (file) write(offset, part);
     return inter::tree_hash(part);
   };
   const inter::Sha256Hash hash = inter::tree_hash(size_bytes, copy_part);

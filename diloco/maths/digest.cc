@@ -59,24 +59,32 @@ bool is_zero(std::span<const float> values) {
 
 }  // namespace
 
-std::vector<Digest> merkle_leaves(std::span<const float> values) {
-  assert(values.size() % kLeafElements == 0);
+void hash_leaves(std::span<const float> values, std::span<Digest> leaves) {
+  assert(values.size() == leaves.size() * kLeafElements);
   // A momentum is all zeros when a run begins, and without one it stays so.
   static const Digest zero_leaf = inter::tree_hash(std::vector<std::byte>(inter::kLeafBytes));
+  inter::LeafHasher hasher;
+  for (Digest& leaf : leaves) {
+    const auto elements = values.first(kLeafElements);
+    if (is_zero(elements)) {
+      leaf = zero_leaf;
+    } else {
+      hasher.add(std::as_bytes(elements), leaf);
+    }
+    values = values.subspan(kLeafElements);
+  }
+  hasher.finish();
+}
+
+std::vector<Digest> merkle_leaves(std::span<const float> values) {
+  assert(values.size() % kLeafElements == 0);
   std::vector<Digest> leaves(values.size() / kLeafElements);
   const std::size_t tasks = (leaves.size() + kLeavesOfATask - 1) / kLeavesOfATask;
   const auto task = [&](std::size_t index) {
-    inter::LeafHasher hasher;
-    const std::size_t end = std::min((index + 1) * kLeavesOfATask, leaves.size());
-    for (std::size_t leaf = index * kLeavesOfATask; leaf < end; ++leaf) {
-      const auto elements = values.subspan(leaf * kLeafElements, kLeafElements);
-      if (is_zero(elements)) {
-        leaves[leaf] = zero_leaf;
-      } else {
-        hasher.add(std::as_bytes(elements), leaves[leaf]);
-      }
-    }
-    hasher.finish();
+    const std::size_t first = index * kLeavesOfATask;
+    const std::size_t count = std::min(kLeavesOfATask, leaves.size() - first);
+    hash_leaves(values.subspan(first * kLeafElements, count * kLeafElements),
+                std::span(leaves).subspan(first, count));
     return true;
   };
   compression::first_failure(tasks, task, 1);

@@ -26,6 +26,7 @@ std::optional<Digest> from_hex(std::string_view text);  // nothing: it is no dig
 // Leaf i covers kLeafElements elements from kLeafElements i on; size must be a multiple of that.
 // Leaf = SHA-256(0x00 || bytes).
 std::vector<Digest> merkle_leaves(std::span<const float> values);
+void hash_leaves(std::span<const float> values, std::span<Digest> leaves);  // in this thread
 
 Digest merkle_root(std::span<const Digest> leaves);
 

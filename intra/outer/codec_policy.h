@@ -71,7 +71,8 @@ class CodecPolicy {
     bool stepped_up = false;  // not the segment's own
   };
   // compression::encode_with_feedback of segment `index` with its codec, or a higher one. `delta`
-  // and `residual` are the segment's elements; the encoding is appended to `out`.
+  // and `residual` are the segment's elements, the latter empty where there is no feedback; the
+  // encoding is appended to `out`.
   Encoded encode(std::size_t index, std::span<const float> delta, std::span<float> residual,
                  std::vector<std::byte>& out, const compression::EncodeKey& key) const;
 

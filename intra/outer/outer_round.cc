@@ -311,7 +311,7 @@ std::vector<Outcome> OuterRound::apply(Collective& collective, const diloco::Com
   state.intact = false;
   const std::size_t fragment = fragment_of(state);
   if (!synchronous() && state.mark.empty()) spans.copy(Flat::anchor, Flat::mark);
-  step(record, ownership_.mine(fragment), spans);
+  const OuterSpans::StepLeaves own = step(record, ownership_.mine(fragment), spans);
   const SegmentsByRank& by_rank = ownership_.by_rank(fragment);
   spans.complete(collective, by_rank, Flat::anchor);
   if (outer_.kind != diloco::OuterOptions::Kind::sgd)
@@ -321,9 +321,12 @@ std::vector<Outcome> OuterRound::apply(Collective& collective, const diloco::Com
            [&] { outcomes = settle_own(record, state, spans); });
   if (has(outcomes, ContributionFate::returned))
     spans.complete(collective, ownership_.by_rank(), Flat::residual);
-  for (const auto& [which, tree] : {std::pair(Flat::anchor, &state.trees.anchor),
-                                    std::pair(Flat::momentum, &state.trees.momentum)})
-    tree->root = ownership_.root(collective, fragment, spans, which, tree->leaves);
+  const auto hash = [&](Flat which, std::span<const diloco::Digest> leaves,
+                        OuterState::Tree& tree) {
+    tree.root = ownership_.root(collective, fragment, leaves, spans, which, tree.leaves);
+  };
+  hash(Flat::anchor, own.anchor, state.trees.anchor);
+  hash(Flat::momentum, own.momentum, state.trees.momentum);
   state.digest = diloco::state_digest(state.trees.anchor.root, state.trees.momentum.root);
   follow_anchor(state, synchronous() || has(outcomes, ContributionFate::forgotten), spans);
   state.confirmed_share = share.value_or(state.confirmed_share);
@@ -450,14 +453,15 @@ void OuterRound::add_own(const InFlight& own, float weight, Flat which, OuterSpa
 
 // With too little weight behind the mean, momentum is left out of it: anchor <- anchor - lr * mean
 // (docs/rounds.md, "One round").
-void OuterRound::step(const diloco::CommitRecord& record, Segments segments,
-                      OuterSpans& spans) const {
+OuterSpans::StepLeaves OuterRound::step(const diloco::CommitRecord& record, Segments segments,
+                                        OuterSpans& spans) const {
   diloco::OuterOptions options = outer_;
   options.momentum = record.momentum.value_or(outer_.momentum);
   // Delayed Nesterov is for rounds of little weight.
   using Kind = diloco::OuterOptions::Kind;
   if (record.skip_momentum && options.kind == Kind::nesterov) options.kind = Kind::sgd;
-  spans.outer_step(options, record.round / ownership_.fragments().count(), segments);
+  return spans.outer_step_and_leaves(options, record.round / ownership_.fragments().count(),
+                                     segments);
 }
 
 }  // namespace causeway::intra

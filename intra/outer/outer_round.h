@@ -122,7 +122,8 @@ class OuterRound {
   std::vector<Outcome> settle_own(const diloco::CommitRecord& record, OuterState& state,
                                   OuterSpans& spans) const;
   void add_own(const InFlight& own, float weight, Flat which, OuterSpans& spans) const;
-  void step(const diloco::CommitRecord& record, Segments segments, OuterSpans& spans) const;
+  OuterSpans::StepLeaves step(const diloco::CommitRecord& record, Segments segments,
+                              OuterSpans& spans) const;
   void follow_anchor(OuterState& state, bool drop_open_work, OuterSpans& spans) const;
 
   Place place_;

@@ -4,6 +4,7 @@
 #include <bit>
 #include <cassert>
 #include <cstring>
+#include <exception>
 #include <numeric>
 #include <system_error>
 
@@ -17,6 +18,8 @@ namespace {
 
 constexpr std::uint32_t kExponent = 0x7F800000;
 constexpr std::size_t kBlock = compression::kChunk;  // stays in a cache from one loop to the next
+// As many leaves as are hashed at once; anchor, momentum and gradient of them stay in a cache.
+constexpr std::size_t kPieceElements = 16 * diloco::kLeafElements;
 
 bool all_finite(std::span<const float> values) {
   std::uint32_t bad = 0;
@@ -34,13 +37,13 @@ bool all_finite(std::span<const float> delta, float beta, std::span<const float>
   return bad == 0;
 }
 
-// Each by one thread. The bits are the same for any number.
-template <typename Work>
-void for_each(Segments segments, const Work& work) {
+// Segments, or pieces, each by one thread. The bits are the same for any number.
+template <typename Parts, typename Work>
+void for_each(const Parts& parts, const Work& work) {
   compression::first_failure(
-      segments.size(),
+      parts.size(),
       [&](std::size_t i) {
-        work(segments[i]);
+        work(parts[i]);
         return true;
       },
       1);
@@ -71,16 +74,51 @@ void OuterSpans::sum(std::span<const Term> terms, Segments segments) {
   for (const Term& term : terms) add_term(term, segments);
 }
 
+OuterSpans::StepLeaves OuterSpans::outer_step_and_leaves(const diloco::OuterOptions& options,
+                                                         std::uint64_t turn, Segments segments) {
+  outer_step(options, turn, segments);
+  return {leaves(Flat::anchor, segments), leaves(Flat::momentum, segments)};
+}
+
 std::span<float> HostSpans::part(Flat which, std::size_t index) {
   const diloco::Segment& segment = layout().segments()[index];
   return std::span(state_.flat(which)).subspan(segment.offset, segment.count);
 }
 
-// What is left over goes nowhere where there is no error feedback.
-std::span<float> HostSpans::residual(std::size_t index) {
-  if (!state_.residual.empty()) return part(Flat::residual, index);
-  no_residual_.assign(layout().segments()[index].count, 0.0F);
-  return no_residual_;
+// Some leaves of one segment.
+struct HostSpans::Piece {
+  std::size_t begin = 0, count = 0;  // elements of the flat span
+  std::size_t first_leaf = 0;        // among those of all pieces
+  bool is_statistic = false;
+
+  std::size_t leaves() const { return count / diloco::kLeafElements; }
+  std::span<diloco::Digest> of(std::vector<diloco::Digest>& all) const {
+    return std::span(all).subspan(first_leaf, leaves());
+  }
+};
+
+std::size_t HostSpans::leaves_of(const std::vector<Piece>& pieces) {
+  return pieces.empty() ? 0 : pieces.back().first_leaf + pieces.back().leaves();
+}
+
+std::vector<HostSpans::Piece> HostSpans::pieces(Segments segments) const {
+  std::vector<Piece> pieces;
+  std::size_t leaf = 0;
+  for (const std::size_t index : segments) {
+    const diloco::Segment& segment = layout().segments()[index];
+    for (std::size_t done = 0; done < segment.count; done += kPieceElements) {
+      pieces.push_back({.begin = segment.offset + done,
+                        .count = std::min(kPieceElements, segment.count - done),
+                        .first_leaf = leaf,
+                        .is_statistic = diloco::is_statistic(segment.kind)});
+      leaf += pieces.back().leaves();
+    }
+  }
+  return pieces;
+}
+
+std::span<float> HostSpans::part(Flat which, const Piece& piece) {
+  return std::span(state_.flat(which)).subspan(piece.begin, piece.count);
 }
 
 void HostSpans::copy(Flat from, Flat to, Segments segments) {
@@ -120,8 +158,10 @@ std::vector<CodecPolicy::Encoded> HostSpans::encode(const CodecPolicy& policy,
                                                     std::vector<std::byte>& out) {
   std::vector<CodecPolicy::Encoded> encoded;
   for (const std::size_t index : segments) {
+    const auto residual =
+        state_.residual.empty() ? std::span<float>() : part(Flat::residual, index);
     encoded.push_back(
-        policy.encode(index, part(Flat::scratch, index), residual(index), out, key_of(key, index)));
+        policy.encode(index, part(Flat::scratch, index), residual, out, key_of(key, index)));
   }
   return encoded;
 }
@@ -130,9 +170,20 @@ void HostSpans::add(const Decoder& payload, float weight, Flat which, Segments s
   for (const std::size_t index : segments) payload.add(index, weight, part(which, index));
 }
 
+// Of many segments each thread takes some; of few all threads share each.
 void HostSpans::sum(std::span<const Term> terms, Segments segments) {
-  for (std::size_t place = 0; place < segments.size(); ++place)
-    OuterSpans::sum(terms, segments.subspan(place, 1));
+  std::vector<std::exception_ptr> failures(segments.size());
+  const auto sum_one = [&](std::size_t place) {
+    try {
+      OuterSpans::sum(terms, segments.subspan(place, 1));
+    } catch (...) {
+      failures[place] = std::current_exception();
+    }
+    return failures[place] == nullptr;
+  };
+  const std::size_t bad =
+      compression::first_failure(segments.size(), sum_one, compression::threads_wanted());
+  if (bad != compression::kNone) std::rethrow_exception(failures[bad]);
 }
 
 void HostSpans::scale(std::span<const float> factors, std::size_t index) {
@@ -140,14 +191,28 @@ void HostSpans::scale(std::span<const float> factors, std::size_t index) {
   for (std::size_t i = 0; i < values.size(); ++i) values[i] *= factors[i];
 }
 
+void HostSpans::step(const diloco::OuterOptions& options, std::uint64_t turn, const Piece& piece) {
+  constexpr diloco::OuterOptions kPlain{.kind = diloco::OuterOptions::Kind::sgd, .lr = 1.0F};
+  diloco::outer_step(piece.is_statistic ? kPlain : options, part(Flat::scratch, piece),
+                     part(Flat::anchor, piece), part(Flat::momentum, piece), turn);
+}
+
 void HostSpans::outer_step(const diloco::OuterOptions& options, std::uint64_t turn,
                            Segments segments) {
-  const diloco::OuterOptions plain{.kind = diloco::OuterOptions::Kind::sgd, .lr = 1.0F};
-  for_each(segments, [&](std::size_t index) {
-    const bool statistic = diloco::is_statistic(layout().segments()[index].kind);
-    diloco::outer_step(statistic ? plain : options, part(Flat::scratch, index),
-                       part(Flat::anchor, index), part(Flat::momentum, index), turn);
+  for_each(pieces(segments), [&](const Piece& piece) { step(options, turn, piece); });
+}
+
+OuterSpans::StepLeaves HostSpans::outer_step_and_leaves(const diloco::OuterOptions& options,
+                                                        std::uint64_t turn, Segments segments) {
+  const std::vector<Piece> all = pieces(segments);
+  const std::size_t count = leaves_of(all);
+  StepLeaves leaves{std::vector<diloco::Digest>(count), std::vector<diloco::Digest>(count)};
+  for_each(all, [&](const Piece& piece) {
+    step(options, turn, piece);
+    diloco::hash_leaves(part(Flat::anchor, piece), piece.of(leaves.anchor));
+    diloco::hash_leaves(part(Flat::momentum, piece), piece.of(leaves.momentum));
   });
+  return leaves;
 }
 
 void HostSpans::mix(float alpha, Segments segments) {
@@ -158,11 +223,10 @@ void HostSpans::mix(float alpha, Segments segments) {
 }
 
 std::vector<diloco::Digest> HostSpans::leaves(Flat which, Segments segments) {
-  std::vector<diloco::Digest> leaves;
-  for (const std::size_t index : segments) {
-    const auto own = diloco::merkle_leaves(part(which, index));
-    leaves.insert(leaves.end(), own.begin(), own.end());
-  }
+  const std::vector<Piece> all = pieces(segments);
+  std::vector<diloco::Digest> leaves(leaves_of(all));
+  for_each(all,
+           [&](const Piece& piece) { diloco::hash_leaves(part(which, piece), piece.of(leaves)); });
   return leaves;
 }
 

@@ -59,6 +59,12 @@ class OuterSpans {
   // diloco::outer_step of scratch, anchor and momentum.
   virtual void outer_step(const diloco::OuterOptions& options, std::uint64_t turn,
                           Segments segments) = 0;
+  // The same, and the leaves of anchor and momentum after it.
+  struct StepLeaves {
+    std::vector<diloco::Digest> anchor, momentum;
+  };
+  virtual StepLeaves outer_step_and_leaves(const diloco::OuterOptions& options, std::uint64_t turn,
+                                           Segments segments);
   // diloco::mix of anchor, mark and params.
   virtual void mix(float alpha, Segments segments) = 0;
 
@@ -108,21 +114,27 @@ class HostSpans final : public OuterSpans {
                                            const compression::EncodeKey& key, Segments segments,
                                            std::vector<std::byte>& out) override;
   void add(const Decoder& payload, float weight, Flat which, Segments segments) override;
-  // A segment after the other, which so stays in a cache.
+  // Segment by segment, which so stays in a cache.
   void sum(std::span<const Term> terms, Segments segments) override;
   void scale(std::span<const float> factors, std::size_t index) override;
   void outer_step(const diloco::OuterOptions& options, std::uint64_t turn,
                   Segments segments) override;
+  // Piece by piece, which so is hashed while it is in a cache.
+  StepLeaves outer_step_and_leaves(const diloco::OuterOptions& options, std::uint64_t turn,
+                                   Segments segments) override;
   void mix(float alpha, Segments segments) override;
   std::vector<diloco::Digest> leaves(Flat which, Segments segments) override;
   void complete(Collective& hosts, const SegmentsByRank& segments, Flat which) override;
 
  private:
+  struct Piece;
   std::span<float> part(Flat which, std::size_t index);
-  std::span<float> residual(std::size_t index);
+  std::span<float> part(Flat which, const Piece& piece);
+  std::vector<Piece> pieces(Segments segments) const;
+  static std::size_t leaves_of(const std::vector<Piece>& pieces);
+  void step(const diloco::OuterOptions& options, std::uint64_t turn, const Piece& piece);
 
   OuterState& state_;
-  std::vector<float> no_residual_;  // of one segment, for a state that keeps none
 };
 
 }  // namespace causeway::intra

@@ -24,22 +24,28 @@ Ownership::Ownership(const diloco::Layout& layout, diloco::Fragments fragments, 
 }
 
 diloco::Digest Ownership::root(Collective& collective, OuterSpans& spans, Flat which) const {
-  std::vector<diloco::Digest> leaves;
-  return root(collective, 0, spans, which, leaves);
-}
-
-diloco::Digest Ownership::root(Collective& collective, std::size_t fragment, OuterSpans& spans,
-                               Flat which, std::vector<diloco::Digest>& leaves) const {
-  const bool known = !leaves.empty();
-  leaves.resize(layout_->size() / diloco::kLeafElements);
-  hash(collective, known ? by_fragment_[fragment] : all_, spans, which, leaves);
+  std::vector<diloco::Digest> leaves(layout_->size() / diloco::kLeafElements);
+  gather(collective, all_, spans.leaves(which, all_[rank_]), leaves);
   return diloco::merkle_root(leaves);
 }
 
-void Ownership::hash(Collective& collective, const SegmentsByRank& segments, OuterSpans& spans,
-                     Flat which, std::vector<diloco::Digest>& leaves) const {
-  const std::vector<diloco::Digest> own = spans.leaves(which, segments[rank_]);
-  const auto gathered = collective.all_gather(std::as_bytes(std::span(own)));
+diloco::Digest Ownership::root(Collective& collective, std::size_t fragment,
+                               std::span<const diloco::Digest> own, OuterSpans& spans, Flat which,
+                               std::vector<diloco::Digest>& leaves) const {
+  const bool others_known = !leaves.empty() || fragments_.count() == 1;
+  leaves.resize(layout_->size() / diloco::kLeafElements);
+  if (others_known) {
+    gather(collective, by_fragment_[fragment], own, leaves);
+  } else {
+    gather(collective, all_, spans.leaves(which, all_[rank_]), leaves);
+  }
+  return diloco::merkle_root(leaves);
+}
+
+void Ownership::gather(Collective& collective, const SegmentsByRank& segments,
+                       std::span<const diloco::Digest> own,
+                       std::vector<diloco::Digest>& leaves) const {
+  const auto gathered = collective.all_gather(std::as_bytes(own));
   for (std::size_t rank = 0; rank < segments.size(); ++rank) {
     const std::byte* from = gathered[rank].data();
     for (const std::size_t index : segments[rank]) {

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <cstddef>
+#include <span>
 #include <vector>
 
 #include "diloco/maths/digest.h"
@@ -30,13 +31,14 @@ class Ownership {
   // Merkle root of a span of which every rank holds its own segments.
   diloco::Digest root(Collective& collective, OuterSpans& spans, Flat which) const;
   // The same, when only this fragment changed since `leaves` were made; empty: all of it. All ranks
-  // know them, or none does.
-  diloco::Digest root(Collective& collective, std::size_t fragment, OuterSpans& spans, Flat which,
+  // know them, or none does. `own`: those of this rank's segments of the fragment as they are now.
+  diloco::Digest root(Collective& collective, std::size_t fragment,
+                      std::span<const diloco::Digest> own, OuterSpans& spans, Flat which,
                       std::vector<diloco::Digest>& leaves) const;
 
  private:
-  void hash(Collective& collective, const SegmentsByRank& segments, OuterSpans& spans, Flat which,
-            std::vector<diloco::Digest>& leaves) const;
+  void gather(Collective& collective, const SegmentsByRank& segments,
+              std::span<const diloco::Digest> own, std::vector<diloco::Digest>& leaves) const;
 
   const diloco::Layout* layout_;
   diloco::Fragments fragments_;
