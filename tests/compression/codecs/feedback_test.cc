@@ -62,6 +62,22 @@ TEST_P(Feedback, WritesIntoGivenBytesWhateverTheyWere) {
   EXPECT_EQ(residual, expected_residual);
 }
 
+TEST_P(Feedback, AnEmptyResidualIsOneOfZeros) {
+  Floats delta = draw(gaussian_at, 3 * kChunk, 1);
+  delta[7] = -0.0F;
+  Floats residual(delta.size());
+  std::vector<std::byte> expected, out;
+  const EncodeStats with =
+      encode_with_feedback(*codec_, delta, 0, residual, expected, kFeedbackKey);
+  const EncodeStats without = encode_with_feedback(*codec_, delta, 0, {}, out, kFeedbackKey);
+  EXPECT_EQ(out, expected);
+  EXPECT_EQ(without.input_norm_squared, with.input_norm_squared);
+  EXPECT_EQ(without.error_norm_squared, with.error_norm_squared);
+  delta[2 * kChunk] = std::nanf("");
+  EXPECT_THROW(encode_with_feedback(*codec_, delta, 0, {}, out), std::system_error);
+  EXPECT_EQ(out, expected);
+}
+
 // With beta = 1 nothing is lost: what was sent plus what is held equals what came in.
 TEST_P(Feedback, ConservesWork) {
   Floats residual(2 * kChunk);
