@@ -8,7 +8,7 @@ namespace causeway::intra {
 
 enum class Errc {
   bad_data = 1,    // a data file cannot be used; the message names it and what is allowed
-  data_changed,    // a data file was written to while it was read; it may be usable at the next start
+  data_changed,    // a data file was written to while it was read; the next start may do better
   bad_checkpoint,  // a checkpoint is missing, corrupt or of another model
   bad_model,       // impossible model settings
   bad_settings,    // what the coordinator says of the run cannot be used
