@@ -21,14 +21,16 @@ inline constexpr std::size_t kWorthAThread = 8;  // of the usual chunks: some 10
 
 #ifdef _OPENMP
 
+inline namespace with_openmp {  // one program has libraries of both kinds
+
 inline std::size_t threads_wanted() {
   return static_cast<std::size_t>(omp_get_max_threads());
 }
 
 // Calls body(i) for i below count, each thread for a share of its own in ascending order, until it
 // gets false. Returns the least i that gave false, whatever the number of threads; kNone if none
-// did. The body must not throw. A thread is worth its start for `worth` of them. A loop within the
-// body of another is done by that one's thread.
+// did. The body must not throw. A thread is worth its start for `worth` of them. The threads of
+// a loop do those within its body alone.
 template <typename Body>
 std::size_t first_failure(std::size_t count, const Body& body, std::size_t worth = kWorthAThread) {
   std::size_t first = kNone;
@@ -39,7 +41,11 @@ std::size_t first_failure(std::size_t count, const Body& body, std::size_t worth
   return first;
 }
 
+}  // namespace with_openmp
+
 #else
+
+inline namespace with_threads {
 
 // As OpenMP counts them, from the same variable.
 inline std::size_t threads_wanted() {
@@ -78,6 +84,8 @@ std::size_t first_failure(std::size_t count, const Body& body, std::size_t worth
   }
   return *std::min_element(firsts.begin(), firsts.end());
 }
+
+}  // namespace with_threads
 
 #endif
 

@@ -58,7 +58,7 @@ inter::BlobId copy(const Descriptor& from, std::uint64_t size_bytes,
       const std::lock_guard lock(writing);
       file->write_at(offset, part);
     }
-    if (offset % kSyncBytes == 0) file->begin_sync();
+    if ((offset + part.size()) % kSyncBytes == 0) file->begin_sync();
   };
   // A part is in a cache from reading to writing.
   const auto copy_part = [&](std::uint64_t offset, std::size_t bytes) {

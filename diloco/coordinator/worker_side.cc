@@ -342,10 +342,15 @@ void WorkerSide::note_missing(const std::vector<std::uint32_t>& missing) {
 // region trains on, but it must not pass unseen.
 void WorkerSide::note_other_data(const std::optional<DataDigest>& now) {
   if (!trained_on_ || !now || same_data(*trained_on_, *now)) return;
+  const auto name = [by_sample = !(trained_on_->whole && now->whole)](DataDigest data) {
+    if (by_sample) data.whole.reset();
+    return short_name(data);
+  };
   const std::string text = fmt::format(
-      "the data are not those that this region trained on before ({}, then {}): it goes on with "
-      "them from where it was. If that is not meant, stop it and give it the files of before",
-      short_name(*now), short_name(*trained_on_));
+      "the data, of training or of validation, are not those that this region had before: now {}, "
+      "before {}. It goes on with them from where it was. If that is not meant, stop it and give "
+      "it the files of before",
+      name(*now), name(*trained_on_));
   trained_on_ = now;
   spdlog::warn("{}: {}", context_.options.region, text);
   context_.ending.guard([&] { context_.add_event("other_data", {}, text); });

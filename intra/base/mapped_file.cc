@@ -10,7 +10,9 @@
 #include <mutex>
 #include <string>
 #include <system_error>
+#include <utility>
 
+#include "diloco/files/file_io.h"
 #include "intra/base/error.h"
 
 namespace causeway::intra {
@@ -34,14 +36,16 @@ std::int64_t nanoseconds(const timespec& time) {
   return std::int64_t{time.tv_sec} * 1'000'000'000 + time.tv_nsec;
 }
 
-// Size of an open regular file that has something in it.
-std::size_t usable_size(int descriptor, const std::filesystem::path& path) {
-  const struct stat status = examine(descriptor, path);
+// That it is a regular file and has something in it.
+void check_usable(const struct stat& status, const std::filesystem::path& path) {
   if (S_ISDIR(status.st_mode))
     refuse_file(path, "is a directory; name its files, e.g. with a glob");
   if (!S_ISREG(status.st_mode)) refuse_file(path, "is not a regular file");
   if (status.st_size == 0) refuse_file(path, "is empty");
-  return static_cast<std::size_t>(status.st_size);
+}
+
+diloco::Descriptor open_to_read(const std::filesystem::path& path) {
+  return diloco::Descriptor(open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
 }
 
 FileStamp stamp_in(const struct stat& status) {
@@ -62,6 +66,8 @@ struct MappedFile::Mapping {
   std::filesystem::path path;
   std::span<const std::byte> bytes;
   FileStamp stamp;
+  dev_t device = 0;
+  FileStamp seen;  // at the last look
   std::atomic<Mapping*> next = nullptr;
 };
 
@@ -87,16 +93,14 @@ void take_from_list(const MappedFile::Mapping& mapping) {
 
 MappedFile::MappedFile(const std::filesystem::path& path) : mapping_(std::make_unique<Mapping>()) {
   mapping_->path = path;
-  const int descriptor = open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
-  if (descriptor < 0) refuse_file(path, "cannot be opened: " + reason(errno));
-  // The mapping outlives the descriptor, which is closed on every way out.
-  struct Closer {
-    int descriptor;
-    ~Closer() { close(descriptor); }
-  } closer{descriptor};
-  const std::size_t size = usable_size(descriptor, path);
-  mapping_->stamp = stamp_of(descriptor, path);
-  void* address = mmap(nullptr, size, PROT_READ, MAP_SHARED, descriptor, 0);
+  const diloco::Descriptor file = open_to_read(path);  // the mapping outlives it
+  if (file.get() < 0) refuse_file(path, "cannot be opened: " + reason(errno));
+  const struct stat status = examine(file.get(), path);
+  check_usable(status, path);
+  mapping_->stamp = mapping_->seen = stamp_in(status);
+  mapping_->device = status.st_dev;
+  const std::size_t size = mapping_->stamp.size;
+  void* address = mmap(nullptr, size, PROT_READ, MAP_SHARED, file.get(), 0);
   if (address == MAP_FAILED) refuse_file(path, "cannot be mapped into memory: " + reason(errno));
   mapping_->bytes = {static_cast<const std::byte*>(address), size};
   enter_in_list(*mapping_);
@@ -122,13 +126,15 @@ const FileStamp& MappedFile::stamp() const {
   return mapping_->stamp;
 }
 
-// By size and time of the last change of its bytes: owners, names and rights may change.
-bool MappedFile::was_written_to() const {
+// Owners, names and rights may change. It is opened, as network file systems tell the truth then.
+bool MappedFile::was_touched() {
+  const diloco::Descriptor file = open_to_read(path());
   struct stat status {};
-  if (stat(path().c_str(), &status) != 0) return false;
+  if (file.get() < 0 || fstat(file.get(), &status) != 0) return false;
   const FileStamp now = stamp_in(status);
-  return now.inode == stamp().inode &&
-         (now.size != stamp().size || now.modified_ns != stamp().modified_ns);
+  if (now.inode != stamp().inode || status.st_dev != mapping_->device) return false;
+  const FileStamp before = std::exchange(mapping_->seen, now);
+  return now.size != before.size || now.modified_ns != before.modified_ns;
 }
 
 const char* mapped_file_at(const void* address) {

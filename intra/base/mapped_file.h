@@ -34,15 +34,21 @@ class MappedFile {
   const std::filesystem::path& path() const;
   std::span<const std::byte> bytes() const;
   const FileStamp& stamp() const;  // when it was opened
-  // Somebody wrote into it since. A file of the same name that took its place does not count: the
-  // bytes here are still those of before.
-  bool was_written_to() const;
+  // Its size or the time of its last change is another than when it was opened, or than at the last
+  // call. A file of the same name that took its place does not count: the bytes here are still
+  // those of before.
+  bool was_touched();
 
   struct Mapping;
 
  private:
   std::unique_ptr<Mapping> mapping_;
 };
+
+// For messages about a file that changed under its reader.
+inline constexpr const char* kHowToReplaceData =
+    "Files of data are replaced by renaming, not by writing into them (mv, not cp). Once it is "
+    "whole, start the same command again";
 
 // The file that is mapped at this address; null: none is. A signal handler may call it.
 const char* mapped_file_at(const void* address);

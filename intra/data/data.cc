@@ -12,6 +12,7 @@
 #include <system_error>
 
 #include <fmt/format.h>
+#include <spdlog/spdlog.h>
 
 #include "diloco/maths/digest.h"
 #include "intra/base/error.h"
@@ -29,13 +30,29 @@ using Format = DataOptions::Format;
 }
 
 [[noreturn]] void refuse_changed(const MappedFile& file, const std::string& how) {
-  throw std::system_error(
-      Errc::data_changed,
-      fmt::format("{} was written to while it was read: it {}. Files of data are replaced by "
-                  "renaming, not by writing into them (mv, not cp). Once it is whole, start the "
-                  "same command "
-                  "again",
-                  file.path().string(), how));
+  throw std::system_error(Errc::data_changed,
+                          fmt::format("{} was written to while it was read: it {}. {}",
+                                      file.path().string(), how, kHowToReplaceData));
+}
+
+// Size, and hashes of blocks, as Dataset::sample() says.
+std::vector<std::byte> sample_of(std::span<const std::byte> bytes) {
+  constexpr std::uint64_t kBlocks = Dataset::kSampleBlocks, kBytes = Dataset::kSampleBlockBytes;
+  std::vector<std::byte> parts;
+  const auto append = [&parts](const auto& value) {
+    const auto added = std::as_bytes(std::span{&value, 1});
+    parts.insert(parts.end(), added.begin(), added.end());
+  };
+  append(std::uint64_t{bytes.size()});
+  if (bytes.size() <= kBlocks * kBytes) {
+    append(diloco::sha256(bytes));
+    return parts;
+  }
+  const std::uint64_t room = bytes.size() - kBytes;
+  for (std::uint64_t block = 0; block + 1 < kBlocks; ++block)
+    append(diloco::sha256(bytes.subspan(room / (kBlocks - 1) * block, kBytes)));
+  append(diloco::sha256(bytes.last(kBytes)));
+  return parts;
 }
 
 // One file's tokens: `count` of `width` bytes each, starting at byte `begin`; the first is token
@@ -46,6 +63,7 @@ struct Shard {
   std::size_t begin = 0;
   std::uint64_t count = 0;
   std::uint64_t first = 0;
+  std::vector<std::byte> sample;  // of its bytes when it was opened
 };
 
 template <typename Token>
@@ -99,7 +117,7 @@ Shard plain_shard(MappedFile file, std::size_t width) {
         fmt::format("has {} bytes, not a multiple of the {} bytes of a token; check data.format",
                     size, width));
   }
-  return {std::move(file), width, 0, size / width, 0};
+  return {std::move(file), width, 0, size / width, 0, {}};
 }
 
 // The shards of llm.c: 256 int32 (magic, version, token count, zeros), then the tokens.
@@ -130,7 +148,7 @@ Shard llmc_shard(MappedFile file) {
         fmt::format("has {} bytes where its header's {} tokens need {}; copy the file again",
                     bytes.size(), count, expected));
   }
-  return {std::move(file), width, kHeaderBytes, static_cast<std::uint64_t>(count), 0};
+  return {std::move(file), width, kHeaderBytes, static_cast<std::uint64_t>(count), 0, {}};
 }
 
 Shard open_shard(const std::string& path, Format format) {
@@ -197,7 +215,7 @@ class Dataset::Implementation {
   void read(std::uint64_t first, std::span<std::int32_t> out) const;
   diloco::Digest sample() const;
   std::vector<DataFile> files() const;
-  void check_unchanged();
+  void check_unchanged(Look at);
 
  private:
   void check_vocabulary(const Shard& shard, std::span<const std::int32_t> tokens) const;
@@ -221,6 +239,7 @@ Dataset::Implementation::Implementation(const DataOptions& options) {
     with_token_type(shard.width,
                     [&](auto token) { check_tokens<decltype(token)>(shard, vocabulary_); });
     shard.first = tokens_;
+    shard.sample = sample_of(shard.file.bytes());
     tokens_ += shard.count;
     shards_.push_back(std::move(shard));
   }
@@ -257,12 +276,18 @@ void Dataset::Implementation::check_vocabulary(const Shard& shard,
                  fmt::format("has token {} now, but model.vocabulary is {}", largest, vocabulary_));
 }
 
-void Dataset::Implementation::check_unchanged() {
-  for (std::size_t look = 0; look < std::min(kLooks, shards_.size()); ++look) {
-    const MappedFile& file = shards_[next_look_].file;
+void Dataset::Implementation::check_unchanged(Look at) {
+  const std::size_t looks = at == Look::all ? shards_.size() : std::min(kLooks, shards_.size());
+  for (std::size_t look = 0; look < looks; ++look) {
+    Shard& shard = shards_[next_look_];
     next_look_ = (next_look_ + 1) % shards_.size();
-    if (file.was_written_to())
-      refuse_changed(file, "has other bytes or another size than when this began");
+    if (!shard.file.was_touched()) continue;
+    if (sample_of(shard.file.bytes()) != shard.sample)
+      refuse_changed(shard.file, "has other bytes than when it was opened");
+    spdlog::warn(
+        "{} was touched, or added to, while it was read: by a sample, what is read of it is as "
+        "before",
+        shard.file.path().string());
   }
 }
 
@@ -274,24 +299,8 @@ std::vector<DataFile> Dataset::Implementation::files() const {
 
 diloco::Digest Dataset::Implementation::sample() const {
   std::vector<std::byte> parts;
-  const auto append = [&parts](const auto& value) {
-    const auto bytes = std::as_bytes(std::span{&value, 1});
-    parts.insert(parts.end(), bytes.begin(), bytes.end());
-  };
-  for (const Shard& shard : shards_) {
-    const std::span<const std::byte> bytes = shard.file.bytes();
-    append(std::uint64_t{bytes.size()});
-    if (bytes.size() <= kSampleBlocks * kSampleBlockBytes) {
-      append(diloco::sha256(bytes));
-      continue;
-    }
-    const std::uint64_t room = bytes.size() - kSampleBlockBytes;
-    for (std::uint64_t block = 0; block + 1 < kSampleBlocks; ++block) {
-      const std::uint64_t begin = room / (kSampleBlocks - 1) * block;
-      append(diloco::sha256(bytes.subspan(begin, kSampleBlockBytes)));
-    }
-    append(diloco::sha256(bytes.last(kSampleBlockBytes)));
-  }
+  for (const Shard& shard : shards_)
+    parts.insert(parts.end(), shard.sample.begin(), shard.sample.end());
   return diloco::sha256(parts);
 }
 
@@ -324,8 +333,8 @@ diloco::Digest Dataset::sample() const {
 std::vector<DataFile> Dataset::files() const {
   return implementation_->files();
 }
-void Dataset::check_unchanged() {
-  implementation_->check_unchanged();
+void Dataset::check_unchanged(Look at) {
+  implementation_->check_unchanged(at);
 }
 
 // Which window of the training part a step reads: the declarations are in data.h.

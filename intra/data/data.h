@@ -62,9 +62,11 @@ class Dataset {
   diloco::Digest sample() const;
   static constexpr std::uint64_t kSampleBlocks = 16, kSampleBlockBytes = 1 << 16;
   std::vector<DataFile> files() const;  // in the order in which they are read
-  // Throws Errc::data_changed naming a file that somebody wrote into since it was opened. Looks at
-  // kLooks files more at each call, round and round: of many files it may take some calls.
-  void check_unchanged();
+  // Throws Errc::data_changed naming a file whose size or time changed since it was opened, and
+  // with it the sample of what was there then. Of many files `some` looks at kLooks more at each
+  // call.
+  enum class Look : std::uint8_t { some, all };
+  void check_unchanged(Look at);
   static constexpr std::size_t kLooks = 64;
 
  private:

@@ -181,8 +181,9 @@ void HostSpans::sum(std::span<const Term> terms, Segments segments) {
     }
     return failures[place] == nullptr;
   };
-  const std::size_t bad =
-      compression::first_failure(segments.size(), sum_one, compression::threads_wanted());
+  const std::size_t worth =
+      segments.size() < 2 * compression::threads_wanted() ? compression::kNone : 1;
+  const std::size_t bad = compression::first_failure(segments.size(), sum_one, worth);
   if (bad != compression::kNone) std::rethrow_exception(failures[bad]);
 }
 

@@ -109,9 +109,9 @@ class ModelTrainer : public InnerTrainer {
     return reading_->digests();
   }
 
-  void check_data() override {
-    dataset_.check_unchanged();
-    if (common_) common_->check_unchanged();
+  void check_data(Dataset::Look at) override {
+    dataset_.check_unchanged(at);
+    if (common_) common_->check_unchanged(at);
   }
 
  private:

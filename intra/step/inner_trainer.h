@@ -10,6 +10,7 @@
 
 #include "diloco/maths/digest.h"
 #include "intra/collective/collective.h"
+#include "intra/data/data.h"
 #include "intra/outer/outer_spans.h"
 #include "intra/step/stepper.h"
 #include "intra/step/training_state.h"
@@ -73,10 +74,11 @@ class InnerTrainer {
     return std::nullopt;
   }
 
-  // As far as it is read by now. May take a while when it is asked first, and throw Errc::bad_data.
+  // As far as it is read by now. May take a while when it is asked first, and throw Errc::bad_data
+  // or data_changed.
   virtual diloco::DataDigests data() { return {}; }
-  // Throws Errc::data_changed naming a file of it that somebody wrote into since it was opened.
-  virtual void check_data() {}
+  // As Dataset::check_unchanged, of all of it.
+  virtual void check_data(Dataset::Look /*at*/) {}
 };
 
 // The weights that a run begins with, the same in every region: a published model's, or drawn from

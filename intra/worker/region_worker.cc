@@ -148,6 +148,8 @@ std::unique_ptr<Gathering> RegionWorker::attach() {
     if (Clock::now() - answered_at > kPatience) ended_by_others_ = result_of_others();
   };
   diloco::AttachRequest request = driver_.request();
+  // Another rank may have noticed first. It comes back with what is there now.
+  trainer_->check_data(Dataset::Look::all);
   request.data = data_ = trainer_->data();
   request.trained_on = state_.trained_on;
   return std::make_unique<Gathering>(
@@ -182,7 +184,7 @@ void RegionWorker::gather() {
 
 void RegionWorker::take(const Stint& stint) {
   enter("compute");
-  trainer_->check_data();
+  trainer_->check_data(Dataset::Look::some);
   if (stint.cut_off) {
     proofs_.drop();
   } else {

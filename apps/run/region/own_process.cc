@@ -32,14 +32,17 @@ void write_error(const char* text) {
 
 // Calls only what a signal handler may.
 void on_bus_error(int, siginfo_t* what, void*) {
-  const char* const file = intra::mapped_file_at(what->si_addr);
-  if (file == nullptr) return;  // the default action follows, as the fault comes again
-  write_error("causeway: ");
-  write_error(file);
-  write_error(
-      " was cut short while it was read, or its disk cannot be read. Files of data are replaced by "
-      "renaming, not by writing into them (mv, not cp). Once it is whole, start the same command "
-      "again\n");
+  const bool is_fault = what->si_code > 0;  // not sent by somebody
+  const char* const file = is_fault ? intra::mapped_file_at(what->si_addr) : nullptr;
+  if (file == nullptr) {
+    std::signal(SIGBUS, SIG_DFL);
+    if (!is_fault) ::kill(::getpid(), SIGBUS);
+    return;  // a fault comes again
+  }
+  for (const char* text :
+       {"causeway: ", file, " was cut short while it was read, or its disk cannot be read. ",
+        intra::kHowToReplaceData, "\n"})
+    write_error(text);
   _exit(EX_TEMPFAIL);
 }
 
@@ -70,7 +73,7 @@ void unblock_stop_signals() {
 void name_files_cut_short() {
   struct sigaction action {};
   action.sa_sigaction = on_bus_error;
-  action.sa_flags = SA_SIGINFO | SA_RESETHAND;
+  action.sa_flags = SA_SIGINFO;
   ::sigaction(SIGBUS, &action, nullptr);
 }
 
