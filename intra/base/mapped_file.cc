@@ -10,7 +10,6 @@
 #include <mutex>
 #include <string>
 #include <system_error>
-#include <utility>
 
 #include "diloco/files/file_io.h"
 #include "intra/base/error.h"
@@ -67,7 +66,6 @@ struct MappedFile::Mapping {
   std::span<const std::byte> bytes;
   FileStamp stamp;
   dev_t device = 0;
-  FileStamp seen;  // at the last look
   std::atomic<Mapping*> next = nullptr;
 };
 
@@ -97,7 +95,7 @@ MappedFile::MappedFile(const std::filesystem::path& path) : mapping_(std::make_u
   if (file.get() < 0) refuse_file(path, "cannot be opened: " + reason(errno));
   const struct stat status = examine(file.get(), path);
   check_usable(status, path);
-  mapping_->stamp = mapping_->seen = stamp_in(status);
+  mapping_->stamp = stamp_in(status);
   mapping_->device = status.st_dev;
   const std::size_t size = mapping_->stamp.size;
   void* address = mmap(nullptr, size, PROT_READ, MAP_SHARED, file.get(), 0);
@@ -126,15 +124,14 @@ const FileStamp& MappedFile::stamp() const {
   return mapping_->stamp;
 }
 
-// Owners, names and rights may change. It is opened, as network file systems tell the truth then.
-bool MappedFile::was_touched() {
+// Opened, as network file systems tell the truth then.
+std::optional<FileStamp> MappedFile::stamp_now() const {
   const diloco::Descriptor file = open_to_read(path());
   struct stat status {};
-  if (file.get() < 0 || fstat(file.get(), &status) != 0) return false;
+  if (file.get() < 0 || fstat(file.get(), &status) != 0) return std::nullopt;
   const FileStamp now = stamp_in(status);
-  if (now.inode != stamp().inode || status.st_dev != mapping_->device) return false;
-  const FileStamp before = std::exchange(mapping_->seen, now);
-  return now.size != before.size || now.modified_ns != before.modified_ns;
+  const bool is_same = now.inode == stamp().inode && status.st_dev == mapping_->device;
+  return is_same ? std::optional(now) : std::nullopt;
 }
 
 const char* mapped_file_at(const void* address) {

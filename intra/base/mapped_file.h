@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <filesystem>
 #include <memory>
+#include <optional>
 #include <span>
 
 namespace causeway::intra {
@@ -18,6 +19,11 @@ struct FileStamp {
   std::uint64_t inode = 0, size = 0;
   std::int64_t modified_ns = 0, changed_ns = 0;  // since 1970
   auto operator<=>(const FileStamp&) const = default;
+  // Of one file: somebody wrote to it meanwhile, or says so (touch). Owners, names and rights may
+  // change.
+  bool was_written_since(const FileStamp& before) const {
+    return size != before.size || modified_ns != before.modified_ns;
+  }
 };
 // Throws Errc::bad_data naming the file.
 FileStamp stamp_of(int descriptor, const std::filesystem::path& path);
@@ -34,10 +40,9 @@ class MappedFile {
   const std::filesystem::path& path() const;
   std::span<const std::byte> bytes() const;
   const FileStamp& stamp() const;  // when it was opened
-  // Its size or the time of its last change is another than when it was opened, or than at the last
-  // call. A file of the same name that took its place does not count: the bytes here are still
-  // those of before.
-  bool was_touched();
+  // Now. None if the file cannot be examined, or another one took its place: the bytes here are
+  // still those of before.
+  std::optional<FileStamp> stamp_now() const;
 
   struct Mapping;
 

@@ -9,7 +9,9 @@
 #include <cstring>
 #include <filesystem>
 #include <limits>
+#include <optional>
 #include <system_error>
+#include <utility>
 
 #include <fmt/format.h>
 #include <spdlog/spdlog.h>
@@ -63,7 +65,8 @@ struct Shard {
   std::size_t begin = 0;
   std::uint64_t count = 0;
   std::uint64_t first = 0;
-  std::vector<std::byte> sample;  // of its bytes when it was opened
+  std::vector<std::byte> sample;     // of its bytes when it was opened
+  std::optional<FileStamp> touched;  // when somebody last wrote to it since, as far as was looked
 };
 
 template <typename Token>
@@ -117,7 +120,7 @@ Shard plain_shard(MappedFile file, std::size_t width) {
         fmt::format("has {} bytes, not a multiple of the {} bytes of a token; check data.format",
                     size, width));
   }
-  return {std::move(file), width, 0, size / width, 0, {}};
+  return {std::move(file), width, 0, size / width, 0, {}, {}};
 }
 
 // The shards of llm.c: 256 int32 (magic, version, token count, zeros), then the tokens.
@@ -148,7 +151,7 @@ Shard llmc_shard(MappedFile file) {
         fmt::format("has {} bytes where its header's {} tokens need {}; copy the file again",
                     bytes.size(), count, expected));
   }
-  return {std::move(file), width, kHeaderBytes, static_cast<std::uint64_t>(count), 0, {}};
+  return {std::move(file), width, kHeaderBytes, static_cast<std::uint64_t>(count), 0, {}, {}};
 }
 
 Shard open_shard(const std::string& path, Format format) {
@@ -219,6 +222,7 @@ class Dataset::Implementation {
 
  private:
   void check_vocabulary(const Shard& shard, std::span<const std::int32_t> tokens) const;
+  static void leave_touched(Shard& shard, const FileStamp& now);
 
   std::vector<Shard> shards_;
   std::size_t next_look_ = 0;  // a shard
@@ -277,18 +281,30 @@ void Dataset::Implementation::check_vocabulary(const Shard& shard,
 }
 
 void Dataset::Implementation::check_unchanged(Look at) {
-  const std::size_t looks = at == Look::all ? shards_.size() : std::min(kLooks, shards_.size());
+  const std::size_t looks =
+      at == Look::before_attaching ? shards_.size() : std::min(kLooks, shards_.size());
   for (std::size_t look = 0; look < looks; ++look) {
     Shard& shard = shards_[next_look_];
     next_look_ = (next_look_ + 1) % shards_.size();
-    if (!shard.file.was_touched()) continue;
-    if (sample_of(shard.file.bytes()) != shard.sample)
-      refuse_changed(shard.file, "has other bytes than when it was opened");
-    spdlog::warn(
-        "{} was touched, or added to, while it was read: by a sample, what is read of it is as "
-        "before",
-        shard.file.path().string());
+    const std::optional<FileStamp> now = shard.file.stamp_now();
+    if (!now || !now->was_written_since(shard.file.stamp())) continue;
+    if (at == Look::before_attaching)
+      refuse_changed(shard.file, "has another size or time than when it was opened");
+    leave_touched(shard, *now);
   }
+}
+
+// What is read of it is as before; otherwise it throws.
+void Dataset::Implementation::leave_touched(Shard& shard, const FileStamp& now) {
+  const auto before = std::exchange(shard.touched, now);
+  if (before && !now.was_written_since(*before)) return;
+  if (sample_of(shard.file.bytes()) != shard.sample)
+    refuse_changed(shard.file, "has other bytes than when it was opened");
+  if (before) return;  // one warning is enough for a file that grows
+  spdlog::warn(
+      "{} was touched, or added to, while it was read: by a sample, what is read of it is as "
+      "before",
+      shard.file.path().string());
 }
 
 std::vector<DataFile> Dataset::Implementation::files() const {

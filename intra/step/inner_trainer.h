@@ -77,7 +77,7 @@ class InnerTrainer {
   // As far as it is read by now. May take a while when it is asked first, and throw Errc::bad_data
   // or data_changed.
   virtual diloco::DataDigests data() { return {}; }
-  // As Dataset::check_unchanged, of all of it.
+  // As Dataset::check_unchanged.
   virtual void check_data(Dataset::Look /*at*/) {}
 };
 

@@ -149,7 +149,7 @@ std::unique_ptr<Gathering> RegionWorker::attach() {
   };
   diloco::AttachRequest request = driver_.request();
   // Another rank may have noticed first. It comes back with what is there now.
-  trainer_->check_data(Dataset::Look::all);
+  trainer_->check_data(Dataset::Look::before_attaching);
   request.data = data_ = trainer_->data();
   request.trained_on = state_.trained_on;
   return std::make_unique<Gathering>(
@@ -184,7 +184,7 @@ void RegionWorker::gather() {
 
 void RegionWorker::take(const Stint& stint) {
   enter("compute");
-  trainer_->check_data(Dataset::Look::some);
+  trainer_->check_data(Dataset::Look::between_rounds);
   if (stint.cut_off) {
     proofs_.drop();
   } else {
