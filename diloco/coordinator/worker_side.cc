@@ -295,7 +295,6 @@ void WorkerSide::on_gathered(const AttachRequest& rank_0,
                context_.options.workers - missing.size(), context_.options.workers, rank_0.version);
   note_missing(missing);
   trained_on_ = rank_0.trained_on;
-  note_other_data(rank_0.data.of_region);
   heard_at_ = steady_clock::now();
   lost_at_.reset();
   ++handings_;
@@ -312,6 +311,7 @@ void WorkerSide::on_gathered(const AttachRequest& rank_0,
   if (outcome || context_.ending.storage_fails()) {
     return server_->welcome(protocol.run_id(), rank_0.contributed);
   }
+  note_other_data(rank_0.data.of_region);
   // Applied when this region's coordinator was away.
   const bool missed = rank_0.version > 0 && rank_0.version <= protocol.version() &&
                       context_.directory.files().next_round() == rank_0.version - 1;
@@ -348,8 +348,8 @@ void WorkerSide::note_other_data(const std::optional<DataDigest>& now) {
   };
   const std::string text = fmt::format(
       "the data, of training or of validation, are not those that this region had before: now {}, "
-      "before {}. It goes on with them from where it was. If that is not meant, stop it and give "
-      "it the files of before",
+      "before {}. The next steps read the new ones. If that is not meant, stop this region and "
+      "give it the files of before",
       name(*now), name(*trained_on_));
   trained_on_ = now;
   spdlog::warn("{}: {}", context_.options.region, text);

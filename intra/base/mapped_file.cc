@@ -125,22 +125,21 @@ const FileStamp& MappedFile::stamp() const {
 }
 
 // Opened, as network file systems tell the truth then.
-std::optional<FileStamp> MappedFile::stamp_now() const {
+std::optional<MappedFile::Now> MappedFile::now() const {
   const diloco::Descriptor file = open_to_read(path());
   struct stat status {};
   if (file.get() < 0 || fstat(file.get(), &status) != 0) return std::nullopt;
-  const FileStamp now = stamp_in(status);
-  const bool is_same = now.inode == stamp().inode && status.st_dev == mapping_->device;
-  return is_same ? std::optional(now) : std::nullopt;
+  const FileStamp found = stamp_in(status);
+  return Now{found, found.inode != stamp().inode || status.st_dev != mapping_->device};
 }
 
-const char* mapped_file_at(const void* address) {
+MappedAt mapped_at(const void* address) {
   const auto* const at = static_cast<const std::byte*>(address);
   for (const MappedFile::Mapping* one = newest_mapping; one != nullptr; one = one->next) {
     if (at >= one->bytes.data() && at < one->bytes.data() + one->bytes.size())
-      return one->path.c_str();
+      return {.path = one->path.c_str(), .bytes = one->bytes.size()};
   }
-  return nullptr;
+  return {};
 }
 
 }  // namespace causeway::intra

@@ -40,9 +40,13 @@ class MappedFile {
   const std::filesystem::path& path() const;
   std::span<const std::byte> bytes() const;
   const FileStamp& stamp() const;  // when it was opened
-  // Now. None if the file cannot be examined, or another one took its place: the bytes here are
-  // still those of before.
-  std::optional<FileStamp> stamp_now() const;
+  // What has its name now; none if that cannot be examined. With another file there, the bytes here
+  // are still those of before.
+  struct Now {
+    FileStamp stamp;
+    bool is_another_file = false;
+  };
+  std::optional<Now> now() const;
 
   struct Mapping;
 
@@ -52,10 +56,14 @@ class MappedFile {
 
 // For messages about a file that changed under its reader.
 inline constexpr const char* kHowToReplaceData =
-    "Files of data are replaced by renaming, not by writing into them (mv, not cp). Once it is "
-    "whole, start the same command again";
+    "Files of data are replaced by renaming, not by writing into them (mv, not cp). The next start "
+    "reads what is there then";
 
-// The file that is mapped at this address; null: none is. A signal handler may call it.
-const char* mapped_file_at(const void* address);
+// What is mapped at this address; no path: nothing is. A signal handler may call it.
+struct MappedAt {
+  const char* path = nullptr;
+  std::size_t bytes = 0;  // of the file when it was opened
+};
+MappedAt mapped_at(const void* address);
 
 }  // namespace causeway::intra

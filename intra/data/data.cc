@@ -218,7 +218,8 @@ class Dataset::Implementation {
   void read(std::uint64_t first, std::span<std::int32_t> out) const;
   diloco::Digest sample() const;
   std::vector<DataFile> files() const;
-  void check_unchanged(Look at);
+  void check_unchanged();
+  void check_still_there() const;
 
  private:
   void check_vocabulary(const Shard& shard, std::span<const std::int32_t> tokens) const;
@@ -280,17 +281,30 @@ void Dataset::Implementation::check_vocabulary(const Shard& shard,
                  fmt::format("has token {} now, but model.vocabulary is {}", largest, vocabulary_));
 }
 
-void Dataset::Implementation::check_unchanged(Look at) {
-  const std::size_t looks =
-      at == Look::before_attaching ? shards_.size() : std::min(kLooks, shards_.size());
-  for (std::size_t look = 0; look < looks; ++look) {
+void Dataset::Implementation::check_unchanged() {
+  for (std::size_t look = 0; look < std::min(kLooks, shards_.size()); ++look) {
     Shard& shard = shards_[next_look_];
     next_look_ = (next_look_ + 1) % shards_.size();
-    const std::optional<FileStamp> now = shard.file.stamp_now();
-    if (!now || !now->was_written_since(shard.file.stamp())) continue;
-    if (at == Look::before_attaching)
-      refuse_changed(shard.file, "has another size or time than when it was opened");
-    leave_touched(shard, *now);
+    const std::optional<MappedFile::Now> now = shard.file.now();
+    const bool is_written =
+        now && !now->is_another_file && now->stamp.was_written_since(shard.file.stamp());
+    if (is_written) leave_touched(shard, now->stamp);
+  }
+}
+
+void Dataset::Implementation::check_still_there() const {
+  for (const Shard& shard : shards_) {
+    const std::optional<MappedFile::Now> now = shard.file.now();
+    if (!now) continue;
+    const bool is_written = now->stamp.was_written_since(shard.file.stamp());
+    const bool is_other = now->is_another_file || now->stamp.size != shard.file.stamp().size ||
+                          (is_written && sample_of(shard.file.bytes()) != shard.sample);
+    if (!is_other) continue;
+    throw std::system_error(
+        Errc::data_changed,
+        shard.file.path().string() +
+            " was replaced, or added to, since this worker opened it, and another rank may read it "
+            "as it is now. The next start reads what is there then");
   }
 }
 
@@ -349,8 +363,11 @@ diloco::Digest Dataset::sample() const {
 std::vector<DataFile> Dataset::files() const {
   return implementation_->files();
 }
-void Dataset::check_unchanged(Look at) {
-  implementation_->check_unchanged(at);
+void Dataset::check_unchanged() {
+  implementation_->check_unchanged();
+}
+void Dataset::check_still_there() const {
+  implementation_->check_still_there();
 }
 
 // Which window of the training part a step reads: the declarations are in data.h.

@@ -62,12 +62,12 @@ class Dataset {
   diloco::Digest sample() const;
   static constexpr std::uint64_t kSampleBlocks = 16, kSampleBlockBytes = 1 << 16;
   std::vector<DataFile> files() const;  // in the order in which they are read
-  // Throws Errc::data_changed naming a file that somebody wrote to since it was opened. Between
-  // rounds kLooks files more are looked at each time, and one that was only touched, or added to,
-  // is left with a warning, as a sample shows. Before a worker attaches all are, and none is left:
-  // its digest must be that of what is there.
-  enum class Look : std::uint8_t { between_rounds, before_attaching };
-  void check_unchanged(Look at);
+  // Throws Errc::data_changed naming a file that somebody wrote to since it was opened. Looks at
+  // kLooks files more at each call. What was only touched, or added to, is left with a warning, as
+  // a sample shows.
+  void check_unchanged();
+  // Likewise if whoever opens the files now reads others than this, or more of them. Of all files.
+  void check_still_there() const;
   static constexpr std::size_t kLooks = 64;
 
  private:

@@ -172,18 +172,23 @@ void HostSpans::add(const Decoder& payload, float weight, Flat which, Segments s
 
 // Of many segments each thread takes some; of few all threads share each.
 void HostSpans::sum(std::span<const Term> terms, Segments segments) {
-  std::vector<std::exception_ptr> failures(segments.size());
   const auto sum_one = [&](std::size_t place) {
+    OuterSpans::sum(terms, segments.subspan(place, 1));
+  };
+  if (segments.size() < 2 * compression::threads_wanted()) {
+    for (std::size_t place = 0; place < segments.size(); ++place) sum_one(place);
+    return;
+  }
+  std::vector<std::exception_ptr> failures(segments.size());
+  const auto succeeds = [&](std::size_t place) {
     try {
-      OuterSpans::sum(terms, segments.subspan(place, 1));
+      sum_one(place);
     } catch (...) {
       failures[place] = std::current_exception();
     }
     return failures[place] == nullptr;
   };
-  const std::size_t worth =
-      segments.size() < 2 * compression::threads_wanted() ? compression::kNone : 1;
-  const std::size_t bad = compression::first_failure(segments.size(), sum_one, worth);
+  const std::size_t bad = compression::first_failure(segments.size(), succeeds, 1);
   if (bad != compression::kNone) std::rethrow_exception(failures[bad]);
 }
 

@@ -109,9 +109,14 @@ class ModelTrainer : public InnerTrainer {
     return reading_->digests();
   }
 
-  void check_data(Dataset::Look at) override {
-    dataset_.check_unchanged(at);
-    if (common_) common_->check_unchanged(at);
+  void check_data_unchanged() override {
+    dataset_.check_unchanged();
+    if (common_) common_->check_unchanged();
+  }
+
+  void check_data_still_there() const override {
+    dataset_.check_still_there();
+    if (common_) common_->check_still_there();
   }
 
  private:

@@ -10,7 +10,6 @@
 
 #include "diloco/maths/digest.h"
 #include "intra/collective/collective.h"
-#include "intra/data/data.h"
 #include "intra/outer/outer_spans.h"
 #include "intra/step/stepper.h"
 #include "intra/step/training_state.h"
@@ -77,8 +76,9 @@ class InnerTrainer {
   // As far as it is read by now. May take a while when it is asked first, and throw Errc::bad_data
   // or data_changed.
   virtual diloco::DataDigests data() { return {}; }
-  // As Dataset::check_unchanged.
-  virtual void check_data(Dataset::Look /*at*/) {}
+  // As the Dataset's.
+  virtual void check_data_unchanged() {}
+  virtual void check_data_still_there() const {}
 };
 
 // The weights that a run begins with, the same in every region: a published model's, or drawn from

@@ -148,8 +148,8 @@ std::unique_ptr<Gathering> RegionWorker::attach() {
     if (Clock::now() - answered_at > kPatience) ended_by_others_ = result_of_others();
   };
   diloco::AttachRequest request = driver_.request();
-  // Another rank may have noticed first. It comes back with what is there now.
-  trainer_->check_data(Dataset::Look::before_attaching);
+  // A rank that was away reads what is there now, and would be refused beside one that does not.
+  if (std::exchange(has_attached_, true) && options_.world > 1) trainer_->check_data_still_there();
   request.data = data_ = trainer_->data();
   request.trained_on = state_.trained_on;
   return std::make_unique<Gathering>(
@@ -184,7 +184,7 @@ void RegionWorker::gather() {
 
 void RegionWorker::take(const Stint& stint) {
   enter("compute");
-  trainer_->check_data(Dataset::Look::between_rounds);
+  trainer_->check_data_unchanged();
   if (stint.cut_off) {
     proofs_.drop();
   } else {
@@ -222,18 +222,16 @@ bool RegionWorker::inner_step(const Stint& stint) {
   proofs_.step_taken(state_);
   show(outcome, seconds);
   tell_what_was_read();
+  if (data_.of_region) state_.trains_on(*data_.of_region);
   if (outcome.stop) stop();
   return true;
 }
 
 // Of more data than was read before it attached.
 void RegionWorker::tell_what_was_read() {
-  if (!data_.of_region) return;
-  if (!data_.of_region->whole) {
-    const diloco::DataDigests now = trainer_->data();
-    if (now != data_) gathering_->tell_data_read(data_ = now);
-  }
-  state_.trains_on(*data_.of_region);
+  if (!data_.of_region || data_.of_region->whole) return;
+  const diloco::DataDigests now = trainer_->data();
+  if (now != data_) gathering_->tell_data_read(data_ = now);
 }
 
 OuterRound::Batch RegionWorker::batch() const {

@@ -90,6 +90,7 @@ class RegionWorker final : private RoundTrainer {
   std::unique_ptr<Gathering> gathering_;
   std::unique_ptr<InnerTrainer> trainer_;  // uses the gathering's group
   diloco::DataDigests data_;               // as the coordinator knows them
+  bool has_attached_ = false;              // since this process began, or tried to
   diloco::Progress progress_;
   Stopwatch stopwatch_;
 };

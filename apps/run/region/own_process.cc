@@ -1,10 +1,12 @@
 #include "apps/run/region/own_process.h"
 
+#include <sys/stat.h>
 #include <sysexits.h>
 #include <unistd.h>
 
 #include <atomic>
 #include <csignal>
+#include <cstdint>
 #include <cstdlib>
 #include <cstring>
 #include <filesystem>
@@ -33,17 +35,22 @@ void write_error(const char* text) {
 // Calls only what a signal handler may.
 void on_bus_error(int, siginfo_t* what, void*) {
   const bool is_fault = what->si_code > 0;  // not sent by somebody
-  const char* const file = is_fault ? intra::mapped_file_at(what->si_addr) : nullptr;
-  if (file == nullptr) {
+  const intra::MappedAt file = is_fault ? intra::mapped_at(what->si_addr) : intra::MappedAt{};
+  if (file.path == nullptr) {
     std::signal(SIGBUS, SIG_DFL);
     if (!is_fault) ::kill(::getpid(), SIGBUS);
     return;  // a fault comes again
   }
-  for (const char* text :
-       {"causeway: ", file, " was cut short while it was read, or its disk cannot be read. ",
-        intra::kHowToReplaceData, "\n"})
-    write_error(text);
-  _exit(EX_TEMPFAIL);
+  struct stat now {};
+  const bool is_short = ::stat(file.path, &now) == 0 && std::uint64_t(now.st_size) < file.bytes;
+  write_error("causeway: ");
+  write_error(file.path);
+  write_error(is_short ? " was cut short while it was read. "
+                       : " cannot be read any more: its disk or its server fails, or another host "
+                         "removed it. ");
+  write_error(is_short ? intra::kHowToReplaceData : "Look at the kernel's log (dmesg)");
+  write_error("\n");
+  _exit(is_short ? EX_TEMPFAIL : EXIT_FAILURE);
 }
 
 }  // namespace

@@ -19,9 +19,9 @@ void watch_stop_signals();
 bool stop_requested();        // true after the first signal
 void unblock_stop_signals();  // for a process just forked, before it becomes another program
 
-// Ends this process with 75 and a line that names the file, where another program shortens one
-// while it is mapped into memory (or its disk fails). Otherwise a signal would end it, and nobody
-// would know why.
+// Ends this process with a line that names the file, where one that is mapped into memory was cut
+// short (75), or cannot be read any more (1). Otherwise a signal would end it, and nobody would
+// know why.
 void name_files_cut_short();
 
 // How OpenMP's threads wait, however this program was started.

@@ -103,6 +103,12 @@ TEST_F(Signals, OfOtherMemoryAreLeftAlone) {
     std::exit(*static_cast<const volatile char*>(empty));
   };
   EXPECT_EXIT(statement(), testing::KilledBySignal(SIGBUS), "");
+  const auto sent = [] {
+    name_files_cut_short();
+    kill(getpid(), SIGBUS);
+    std::exit(0);
+  };
+  EXPECT_EXIT(sent(), testing::KilledBySignal(SIGBUS), "");
 }
 
 }  // namespace
