@@ -6,7 +6,7 @@ import random
 import sys
 import unittest
 
-from harness import DENSE, REGIONS, SPARSE, EndToEnd, kill, read_json, wait_until
+from harness import DENSE, REGIONS, SPARSE, EndToEnd, kill, processes, read_json, wait_until
 
 STEPS, K = 60, 5
 
@@ -105,6 +105,22 @@ class Resume(EndToEnd):
             self.assertEqual(len(told), 1, region)
             said = (self.out / "regions" / region / "worker-0.log").read_text()
             self.assertRegex(said, r"causeway: \S*/text was written to while it was read: it has other bytes")
+
+    def test_a_rank_that_comes_back_reads_replaced_data_together_with_the_other(self):
+        self.out = self.directory / "replaced"
+        child = self.launch(DENSE, "--set", "data.mode=per-region")
+        wait_until(lambda: self.step() >= len(REGIONS) * STEPS // 3, "a third of the steps", child)
+        other = self.directory / "other"
+        other.write_text((self.directory / "text").read_text().replace("king", "cook"))
+        other.rename(self.directory / "text")
+        rank = processes("worker", "--rank", "1", str(self.out / "regions" / "eu-west"))
+        self.assertEqual(len(rank), 1)
+        kill(rank)
+        self.digest(child)
+        told = {region: [event for event in self.events_of(region) if event.get("event") == "other_data"] for region in REGIONS}
+        self.assertEqual([len(events) for events in told.values()], [0, 1, 0], told)
+        said = (self.out / "regions" / "eu-west" / "worker-0.log").read_text()
+        self.assertIn("was replaced, or added to, since this worker opened it", said)
 
 
 if __name__ == "__main__":
