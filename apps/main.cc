@@ -164,7 +164,7 @@ int main(int argc, char** argv) {
   if (argc > 1 && computes(argv[1])) causeway::run::wait_passively(argv);
   causeway::run::begin_log();
   std::signal(SIGXFSZ, SIG_IGN);  // a file that may not grow is an error of the write
-  causeway::run::name_files_cut_short();
+  causeway::run::explain_bus_errors();
   const causeway::apps::PrintableOutput out(std::cout), err(std::cerr);
 
   CLI::App app("Trains one model across regions that are far apart.", "causeway");

@@ -29,8 +29,8 @@ inline std::size_t threads_wanted() {
 
 // Calls body(i) for i below count, each thread for a share of its own in ascending order, until it
 // gets false. Returns the least i that gave false, whatever the number of threads; kNone if none
-// did. The body must not throw. A thread is worth its start for `worth` of them. The threads of
-// a loop do those within its body alone.
+// did. The body must not throw. A thread is worth its start for `worth` of them. A loop in the
+// body of another is done by the one thread that comes to it.
 template <typename Body>
 std::size_t first_failure(std::size_t count, const Body& body, std::size_t worth = kWorthAThread) {
   std::size_t first = kNone;

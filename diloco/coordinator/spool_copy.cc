@@ -27,8 +27,7 @@
 namespace causeway::diloco {
 namespace {
 
-constexpr std::uint64_t kSyncBytes = 8U << 20;  // the disk begins so often, not at the end
-constexpr int kCopiesMax = 3;                   // of a disk that gives other bytes back
+constexpr int kCopiesMax = 3;  // of a disk that gives other bytes back
 
 // Fills the buffer from `offset` on.
 void read_piece(const Descriptor& file, std::uint64_t offset, std::span<std::byte> buffer) {
@@ -58,7 +57,7 @@ inter::BlobId copy(const Descriptor& from, std::uint64_t size_bytes,
       const std::lock_guard lock(writing);
       file->write_at(offset, part);
     }
-    if ((offset + part.size()) % kSyncBytes == 0) file->begin_sync();
+    if ((offset + part.size()) % inter::File::kSyncBytes == 0) file->begin_sync();
   };
   // A part is in a cache from reading to writing.
   const auto copy_part = [&](std::uint64_t offset, std::size_t bytes) {

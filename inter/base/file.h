@@ -58,6 +58,8 @@ class File {
   void sync();
   // The disk begins with what the kernel holds, so that a later sync() is short.
   void begin_sync() noexcept;
+  // Who writes a large file calls that each time so much more is there.
+  static constexpr std::uint64_t kSyncBytes = 8U << 20;
   // From now on writes go past the kernel's cache (O_DIRECT), or through it again. Past it memory,
   // offset and size are multiples of kPageBytes. False: the file system has no way past it.
   bool pass_cache(bool past) noexcept;

@@ -25,9 +25,6 @@ std::chrono::nanoseconds thread_cpu_time() {
   return std::chrono::seconds(now.tv_sec) + std::chrono::nanoseconds(now.tv_nsec);
 }
 
-// The disk is told each time that so much more is there.
-constexpr std::uint64_t kSyncBytes = 8U << 20;
-
 // Without instructions for SHA-256 one thread does not keep up with a fast link.
 std::size_t thread_count() {
   return std::clamp(std::thread::hardware_concurrency() / 4, 1U, 4U);
@@ -107,7 +104,7 @@ void Verifier::add(const BlobId& id, std::uint64_t chunk, std::span<const std::b
   if (!alive_) return;
   auto work = std::make_shared<Chunk>(Chunk{id, spool_.life(id), chunk, bytes, {}, {}, {}});
   const std::uint64_t here = spool_.received_bytes(id);
-  if (here / kSyncBytes != (here - bytes.size()) / kSyncBytes) begin_sync(id);
+  if (here / File::kSyncBytes != (here - bytes.size()) / File::kSyncBytes) begin_sync(id);
   if (in_place_ || under_way_ == kQueuedMax) {
     work->make_hash();
     on_hashed(*work);

@@ -219,7 +219,7 @@ class Dataset::Implementation {
   diloco::Digest sample() const;
   std::vector<DataFile> files() const;
   void check_unchanged();
-  void check_still_there() const;
+  void check_is_current() const;
 
  private:
   void check_vocabulary(const Shard& shard, std::span<const std::int32_t> tokens) const;
@@ -292,7 +292,7 @@ void Dataset::Implementation::check_unchanged() {
   }
 }
 
-void Dataset::Implementation::check_still_there() const {
+void Dataset::Implementation::check_is_current() const {
   for (const Shard& shard : shards_) {
     const std::optional<MappedFile::Now> now = shard.file.now();
     if (!now) continue;
@@ -366,8 +366,8 @@ std::vector<DataFile> Dataset::files() const {
 void Dataset::check_unchanged() {
   implementation_->check_unchanged();
 }
-void Dataset::check_still_there() const {
-  implementation_->check_still_there();
+void Dataset::check_is_current() const {
+  implementation_->check_is_current();
 }
 
 // Which window of the training part a step reads: the declarations are in data.h.

@@ -67,7 +67,7 @@ class Dataset {
   // a sample shows.
   void check_unchanged();
   // Likewise if whoever opens the files now reads others than this, or more of them. Of all files.
-  void check_still_there() const;
+  void check_is_current() const;
   static constexpr std::size_t kLooks = 64;
 
  private:

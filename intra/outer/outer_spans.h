@@ -59,10 +59,10 @@ class OuterSpans {
   // diloco::outer_step of scratch, anchor and momentum.
   virtual void outer_step(const diloco::OuterOptions& options, std::uint64_t turn,
                           Segments segments) = 0;
-  // The same, and the leaves of anchor and momentum after it.
   struct StepLeaves {
     std::vector<diloco::Digest> anchor, momentum;
   };
+  // The same, with the leaves of what anchor and momentum are then.
   virtual StepLeaves outer_step_and_leaves(const diloco::OuterOptions& options, std::uint64_t turn,
                                            Segments segments);
   // diloco::mix of anchor, mark and params.

@@ -114,9 +114,9 @@ class ModelTrainer : public InnerTrainer {
     if (common_) common_->check_unchanged();
   }
 
-  void check_data_still_there() const override {
-    dataset_.check_still_there();
-    if (common_) common_->check_still_there();
+  void check_data_is_current() const override {
+    dataset_.check_is_current();
+    if (common_) common_->check_is_current();
   }
 
  private:

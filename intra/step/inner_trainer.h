@@ -78,7 +78,7 @@ class InnerTrainer {
   virtual diloco::DataDigests data() { return {}; }
   // As the Dataset's.
   virtual void check_data_unchanged() {}
-  virtual void check_data_still_there() const {}
+  virtual void check_data_is_current() const {}
 };
 
 // The weights that a run begins with, the same in every region: a published model's, or drawn from

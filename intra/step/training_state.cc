@@ -35,7 +35,7 @@ TrainingState::TrainingState(const InnerOptions& inner, const diloco::Layout& la
       optimizer(inner, kept.moments ? layout : diloco::Layout(std::vector<diloco::TensorSpec>())) {}
 
 // Of a sample alone it is not known that they are others than before.
-void TrainingState::trains_on(const diloco::DataDigest& data) {
+void TrainingState::note_data(const diloco::DataDigest& data) {
   const bool may_be_the_same = trained_on && same_data(*trained_on, data);
   if (data.whole || !may_be_the_same) trained_on = data;
 }

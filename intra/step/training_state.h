@@ -28,7 +28,8 @@ struct TrainingState : OuterState {
   // The data that the last step read, as far as it is known; none: no step was taken, or a version
   // that did not keep it wrote this.
   std::optional<diloco::DataDigest> trained_on;
-  void trains_on(const diloco::DataDigest& data);
+  // Of a step that read this.
+  void note_data(const diloco::DataDigest& data);
 
   // While it computed; 0 before it did.
   double tokens_per_s() const {

@@ -149,7 +149,7 @@ std::unique_ptr<Gathering> RegionWorker::attach() {
   };
   diloco::AttachRequest request = driver_.request();
   // A rank that was away reads what is there now, and would be refused beside one that does not.
-  if (std::exchange(has_attached_, true) && options_.world > 1) trainer_->check_data_still_there();
+  if (std::exchange(has_attached_, true) && options_.world > 1) trainer_->check_data_is_current();
   request.data = data_ = trainer_->data();
   request.trained_on = state_.trained_on;
   return std::make_unique<Gathering>(
@@ -222,7 +222,7 @@ bool RegionWorker::inner_step(const Stint& stint) {
   proofs_.step_taken(state_);
   show(outcome, seconds);
   tell_what_was_read();
-  if (data_.of_region) state_.trains_on(*data_.of_region);
+  if (data_.of_region) state_.note_data(*data_.of_region);
   if (outcome.stop) stop();
   return true;
 }

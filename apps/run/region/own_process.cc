@@ -77,7 +77,7 @@ void unblock_stop_signals() {
   pthread_sigmask(SIG_UNBLOCK, &watched, nullptr);
 }
 
-void name_files_cut_short() {
+void explain_bus_errors() {
   struct sigaction action {};
   action.sa_sigaction = on_bus_error;
   action.sa_flags = SA_SIGINFO;

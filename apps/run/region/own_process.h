@@ -22,7 +22,7 @@ void unblock_stop_signals();  // for a process just forked, before it becomes an
 // Ends this process with a line that names the file, where one that is mapped into memory was cut
 // short (75), or cannot be read any more (1). Otherwise a signal would end it, and nobody would
 // know why.
-void name_files_cut_short();
+void explain_bus_errors();
 
 // How OpenMP's threads wait, however this program was started.
 

@@ -84,7 +84,7 @@ TEST_F(Signals, ReachAProgramStartedMeanwhile) {
 TEST_F(Signals, OfAFileThatIsCutShortNameIt) {
   const TemporaryDirectory directory;
   const auto statement = [&directory] {
-    name_files_cut_short();
+    explain_bus_errors();
     const std::filesystem::path file = directory / "data";
     std::ofstream(file) << std::string(100'000, 'x');
     const intra::MappedFile mapped(file);
@@ -97,14 +97,14 @@ TEST_F(Signals, OfAFileThatIsCutShortNameIt) {
 
 TEST_F(Signals, OfOtherMemoryAreLeftAlone) {
   const auto statement = [] {
-    name_files_cut_short();
+    explain_bus_errors();
     const int descriptor = ::memfd_create("test", MFD_CLOEXEC);
     const void* empty = ::mmap(nullptr, 4096, PROT_READ, MAP_SHARED, descriptor, 0);
     std::exit(*static_cast<const volatile char*>(empty));
   };
   EXPECT_EXIT(statement(), testing::KilledBySignal(SIGBUS), "");
   const auto sent = [] {
-    name_files_cut_short();
+    explain_bus_errors();
     kill(getpid(), SIGBUS);
     std::exit(0);
   };

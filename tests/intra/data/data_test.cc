@@ -228,18 +228,18 @@ TEST(Dataset, NamesAFileThatWasReplacedOrAddedTo) {
   const auto open = [&] { return Dataset(options({file}, Format::text)); };
   const Dataset touched = open();
   write_into(file, "abc");
-  EXPECT_NO_THROW(touched.check_still_there());
+  EXPECT_NO_THROW(touched.check_is_current());
   const Dataset written = open();
   write_into(file, "x");
-  expect_refusal(Errc::data_changed, {file}, [&] { written.check_still_there(); });
+  expect_refusal(Errc::data_changed, {file}, [&] { written.check_is_current(); });
   const Dataset added = open();
   std::ofstream(file, std::ios::app) << "more";
-  expect_refusal(Errc::data_changed, {file, "added to"}, [&] { added.check_still_there(); });
+  expect_refusal(Errc::data_changed, {file, "added to"}, [&] { added.check_is_current(); });
   const Dataset replaced = open();
   std::filesystem::rename(directory.file("new", "xbcmore"), file);
-  expect_refusal(Errc::data_changed, {file, "replaced"}, [&] { replaced.check_still_there(); });
+  expect_refusal(Errc::data_changed, {file, "replaced"}, [&] { replaced.check_is_current(); });
   std::filesystem::remove(file);
-  EXPECT_NO_THROW(replaced.check_still_there()) << "nobody reads anything else";
+  EXPECT_NO_THROW(replaced.check_is_current()) << "nobody reads anything else";
 }
 
 TEST(Dataset, RefusesATokenOutsideTheVocabularyThatWasNotThereWhenItWasOpened) {

@@ -442,7 +442,7 @@ TEST(TrainingState, KnowsTheDataThatItWasTrainedOnAsFarAsTheyWereRead) {
   TrainingState state = distinct_state(), loaded({}, layout());
   state.trained_on.reset();
   const auto after = [&state](const diloco::DataDigest& data) {
-    state.trains_on(data);
+    state.note_data(data);
     return *state.trained_on;
   };
   EXPECT_EQ(after(sample), sample);
