@@ -43,11 +43,17 @@ asio::awaitable<std::string> look_at(
 struct Cut {
   Digest whole{};
   std::vector<Descriptor> shards;
+  std::string wrong = {};  // why it cannot be cut
 };
 asio::awaitable<Cut> cut(const ShardTools& tools, Descriptor payload, std::uint64_t size_bytes) {
   const MappedBytes mapped(payload.release(), size_bytes);
   Cut cut{.whole = tree_hash(mapped.bytes()), .shards = {}};
-  std::vector<std::vector<std::byte>> pieces = tools.cut(mapped.bytes());
+  std::vector<std::vector<std::byte>> pieces;
+  try {
+    pieces = tools.cut(mapped.bytes());
+  } catch (const std::system_error& error) {
+    cut.wrong = error.what();
+  }
   for (std::vector<std::byte>& piece : pieces) {
     const std::vector<std::byte> shard = std::exchange(piece, {});  // not all twice in memory
     cut.shards.push_back(SealedBytes(std::span<const std::byte>(shard)).share());
@@ -98,11 +104,7 @@ asio::awaitable<void> ContributionIntake::store(Contribution contribution, Descr
     size_bytes = payload_bytes_ = size_of(payload);
     std::vector<Descriptor> parts;
     if (sharded) {
-      Cut made = co_await asio::co_spawn(
-          thread_of(payload_copies_), cut(context_.options.shards, std::move(payload), size_bytes),
-          asio::use_awaitable);
-      contribution.whole = made.whole;
-      parts = std::move(made.shards);
+      parts = co_await shards_of(contribution, std::move(payload), size_bytes);
     } else if (!contribution.sits_out) {
       parts.push_back(std::move(payload));
     }
@@ -123,7 +125,7 @@ asio::awaitable<void> ContributionIntake::store(Contribution contribution, Descr
       if (part.draft) spool.finish(*part.draft, part.blob);
       blobs.push_back(part.blob);
     }
-    if (sharded) {
+    if (sharded && !contribution.sits_out) {
       contribution.payload = whole_of(blobs);
       contribution.shards = std::move(blobs);
     } else {
@@ -131,6 +133,24 @@ asio::awaitable<void> ContributionIntake::store(Contribution contribution, Descr
     }
     on_spooled(std::move(contribution));
   });
+}
+
+// None of what cannot be decoded: its worker would hand over the same again and again.
+asio::awaitable<std::vector<Descriptor>> ContributionIntake::shards_of(Contribution& contribution,
+                                                                       Descriptor payload,
+                                                                       std::uint64_t size_bytes) {
+  Cut made = co_await asio::co_spawn(thread_of(payload_copies_),
+                                     cut(context_.options.shards, std::move(payload), size_bytes),
+                                     asio::use_awaitable);
+  contribution.whole = made.whole;
+  if (!made.wrong.empty()) {
+    spdlog::error(
+        "{}: what its worker contributed to round {} cannot be decoded ({}): this region sits the "
+        "round out",
+        context_.options.region, contribution.round, made.wrong);
+    contribution.sits_out = true;
+  }
+  co_return std::move(made.shards);
 }
 
 void ContributionIntake::on_spooled(Contribution contribution) {

@@ -52,6 +52,8 @@ class ContributionIntake {
  private:
   asio::awaitable<void> store(Contribution contribution, Descriptor payload,
                               std::uint64_t gathering);
+  asio::awaitable<std::vector<Descriptor>> shards_of(Contribution& contribution, Descriptor payload,
+                                                     std::uint64_t size_bytes);
   void on_spooled(Contribution contribution);
   asio::awaitable<void> copy_snapshot(Applied holds, Descriptor file);
   void on_snapshot_spooled(const Snapshot& snapshot);

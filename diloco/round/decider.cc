@@ -549,9 +549,10 @@ std::string Decider::sitting_out() const {
     if (!is_fresh(key) || !candidate.contribution.sits_out) continue;
     inter::append_item(names, key.region);
   }
-  return names.empty()
-             ? ""
-             : " (" + names + " sit this round out, because their contribution is not finite)";
+  return names.empty() ? ""
+                       : " (" + names +
+                             " sit this round out, because what they have to contribute cannot be "
+                             "used: their logs say why)";
 }
 
 std::string Decider::waiting_for(Time now) const {

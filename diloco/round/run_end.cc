@@ -230,12 +230,12 @@ void RunEnd::check_barren(Time now) {
 // Also where the run is over before the others had time to hear of it.
 void RunEnd::end_barren() {
   region_.out.end(
-      2,
-      fmt::format(
-          "in {} rounds in a row too few regions had anything finite to offer: training diverges. "
-          "The model of version {} is the last that changed, and sound; lower inner.lr, clip "
-          "harder with inner.clip_norm, or warm up for longer (inner.warmup_steps)",
-          barren_, region_.history.version() - barren_));
+      2, fmt::format("in {} rounds in a row too few regions had anything finite to offer: training "
+                     "diverges, if "
+                     "no log says otherwise. The model of version {} is the last that changed, and "
+                     "sound; lower inner.lr, clip "
+                     "harder with inner.clip_norm, or warm up for longer (inner.warmup_steps)",
+                     barren_, region_.history.version() - barren_));
 }
 
 // ---- What is needed is nowhere ----

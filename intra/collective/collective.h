@@ -7,6 +7,7 @@
 #include <array>
 #include <chrono>
 #include <cstddef>
+#include <cstdint>
 #include <exception>
 #include <filesystem>
 #include <functional>
@@ -126,6 +127,9 @@ void together(Collective& collective, const std::string& what, Work&& work) {
                             what + " failed on another rank of this region; its log says why");
   }
 }
+
+// The lowest of what the ranks give, on all of them.
+std::uint64_t lowest_of_ranks(Collective& collective, std::uint64_t own);
 
 // The Gloo implementation of Collective: TCP, on the loopback interface if all ranks are on one
 // host.

@@ -69,6 +69,17 @@ std::size_t begin_of_part(std::span<const std::size_t> counts, std::size_t index
                          std::size_t{0});
 }
 
+std::uint64_t lowest_of_ranks(Collective& collective, std::uint64_t own) {
+  std::uint64_t lowest = own;
+  for (const auto& bytes : collective.all_gather(std::as_bytes(std::span(&own, 1)))) {
+    std::uint64_t other = 0;
+    assert(bytes.size() == sizeof other);
+    std::memcpy(&other, bytes.data(), sizeof other);
+    lowest = std::min(lowest, other);
+  }
+  return lowest;
+}
+
 std::unique_ptr<Collective> make_solo_collective() {
   return std::make_unique<SoloCollective>();
 }

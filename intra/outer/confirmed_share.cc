@@ -11,38 +11,45 @@
 namespace causeway::intra {
 namespace {
 
-std::vector<Decoder> decoders_of(std::span<const std::span<const std::byte>> payloads,
-                                 const diloco::Layout& layout,
-                                 std::span<const std::size_t> segments) {
-  std::vector<Decoder> decoders;
-  for (const auto payload : payloads) decoders.emplace_back(payload, layout, segments);
-  return decoders;
+struct Part {
+  Decoder payload;
+  float weight = 0;
+  bool is_own = false;
+};
+
+std::vector<Part> parts_of(const Agreed& agreed, const std::set<std::size_t>& left_out,
+                           const std::string& region, const diloco::Layout& layout,
+                           std::span<const std::size_t> segments) {
+  std::vector<Part> parts;
+  for (std::size_t i = 0; i < agreed.payloads.size(); ++i) {
+    if (left_out.contains(i)) continue;
+    const diloco::Participant& one = agreed.record.participants[i];
+    parts.push_back(
+        {Decoder(agreed.payloads[i], layout, segments), one.weight, one.region == region});
+  }
+  return parts;
 }
 
 }  // namespace
 
-std::optional<float> confirmed_share(const diloco::CommitRecord& record,
-                                     std::span<const std::span<const std::byte>> payloads,
+std::optional<float> confirmed_share(const Agreed& agreed, const std::set<std::size_t>& left_out,
                                      const std::string& region, const diloco::Layout& layout,
                                      std::span<const std::size_t> segments,
                                      diloco::OuterOptions::Mean kind) {
-  const auto is_own = [&](const diloco::Participant& p) { return p.region == region; };
-  if (std::ranges::all_of(record.participants, is_own)) return std::nullopt;
-  const std::vector<Decoder> decoders = decoders_of(payloads, layout, segments);
+  const std::vector<Part> parts = parts_of(agreed, left_out, region, layout, segments);
+  if (std::ranges::all_of(parts, &Part::is_own)) return std::nullopt;
   std::vector<Sender> senders;
-  for (std::size_t i = 0; i < decoders.size(); ++i)
-    senders.push_back({&decoders[i], record.participants[i].weight});
+  for (const Part& part : parts) senders.push_back({&part.payload, part.weight});
   const std::size_t stride = (layout.size() + kShareElements - 1) / kShareElements;
   double with_mean = 0, with_itself = 0;  // inner products of what the region contributed
   std::vector<float> own, mean;
-  for (std::size_t place = record.round % stride; place < segments.size(); place += stride) {
+  for (std::size_t place = agreed.record.round % stride; place < segments.size(); place += stride) {
     const std::size_t index = segments[place];
     own.assign(layout.segments()[index].count, 0);
     mean.assign(own.size(), 0);
-    for (std::size_t i = 0; i < decoders.size(); ++i) {
-      const diloco::Participant& participant = record.participants[i];
-      decoders[i].add(index, participant.weight, mean);
-      if (is_own(participant)) decoders[i].add(index, 1.0F, own);
+    for (const Part& part : parts) {
+      part.payload.add(index, part.weight, mean);
+      if (part.is_own) part.payload.add(index, 1.0F, own);
     }
     if (kind == diloco::OuterOptions::Mean::senders) {
       const auto factors = factors_by_senders(senders, index, mean.size());

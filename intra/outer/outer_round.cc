@@ -7,12 +7,14 @@
 #include <iterator>
 #include <limits>
 #include <optional>
+#include <set>
 #include <string>
 #include <system_error>
 #include <utility>
 #include <vector>
 
 #include <fmt/format.h>
+#include <spdlog/spdlog.h>
 
 #include "compression/codecs/payload.h"
 #include "diloco/files/error.h"
@@ -21,7 +23,7 @@
 #include "intra/collective/collective.h"
 #include "intra/outer/confirmed_share.h"
 #include "intra/outer/decoder.h"
-#include "intra/outer/senders.h"
+#include "intra/outer/reduce.h"
 
 namespace causeway::intra {
 namespace {
@@ -141,24 +143,24 @@ void OuterRound::go_on_from(Collective& collective, OuterState& state, OuterSpan
 // published, leaves out what all learn alike; counting all of it, what only this region sees.
 void OuterRound::start_ahead(Collective& collective, const OuterState& state,
                              OuterSpans& spans) const {
-  spans.copy(Flat::anchor, Flat::params);
-  for (const InFlight& own : state.in_flight) {
-    if (!own.payload.empty())
-      add_own(own, -diloco::immediate_gain(outer_) * state.confirmed_share, Flat::params, spans);
-  }
+  std::set<const InFlight*> damaged;  // by failing memory
+  const auto add = [&](const InFlight& own) {
+    if (own.payload.empty() || damaged.contains(&own)) return true;
+    const float weight = -diloco::immediate_gain(outer_) * state.confirmed_share;
+    if (add_own(own, weight, Flat::params, spans)) return true;
+    damaged.insert(&own);
+    return false;
+  };
+  do {
+    spans.copy(Flat::anchor, Flat::params);
+  } while (!std::ranges::all_of(state.in_flight, add));
   spans.complete(collective, ownership_.by_rank(), Flat::params);
 }
 
 // Canonical order, so that all ranks name the same one.
 std::string OuterRound::first_not_finite(Collective& collective,
                                          std::optional<std::size_t> own) const {
-  std::uint64_t bad = own.value_or(kNone);
-  for (const auto& bytes : collective.all_gather(std::as_bytes(std::span(&bad, 1)))) {
-    std::uint64_t other = kNone;
-    assert(bytes.size() == sizeof other);
-    std::memcpy(&other, bytes.data(), sizeof other);
-    bad = std::min(bad, other);
-  }
+  const std::uint64_t bad = lowest_of_ranks(collective, own.value_or(kNone));
   if (bad == kNone) return {};
   const diloco::Layout& layout = ownership_.layout();
   return name_at(layout, layout.segments()[bad]);
@@ -241,45 +243,6 @@ std::vector<TensorEncoding> OuterRound::report(Segments segments,
 
 namespace {
 
-// Those whose class `wanted` has.
-template <typename Wanted>
-std::vector<std::size_t> only(const diloco::Layout& layout, Segments segments,
-                              const Wanted& wanted) {
-  std::vector<std::size_t> found;
-  std::ranges::copy_if(segments, std::back_inserter(found),
-                       [&](std::size_t index) { return wanted(layout.segments()[index].kind); });
-  return found;
-}
-
-// The first that is listed in its own round, whole.
-std::size_t place_of_lowest(const diloco::CommitRecord& record) {
-  const auto found = std::ranges::find_if(record.participants, [&](const auto& one) {
-    return one.round == record.round && one.part == 0;
-  });
-  return static_cast<std::size_t>(found - record.participants.begin());
-}
-
-// Of a payload, for messages.
-std::string name_of(const diloco::CommitRecord& record, std::size_t place) {
-  return fmt::format("the payload of region {} in round {}", record.participants[place].region,
-                     record.round);
-}
-
-// Of a sum, which may hold only what the sums before it have left.
-std::vector<std::size_t> segments_held(std::span<const std::byte> sum, Segments left,
-                                       const std::string& name) {
-  std::vector<std::size_t> held;
-  try {
-    for (const compression::EncodedSegment& one : compression::read_payload(sum).segments)
-      held.push_back(one.index);
-  } catch (const std::system_error& error) {
-    throw std::system_error(error.code(), name + ": " + message_of(error));
-  }
-  if (!std::ranges::includes(left, held))
-    throw std::system_error(compression::Errc::malformed, name + " is not of the round's segments");
-  return held;
-}
-
 bool has(const std::vector<Outcome>& outcomes, ContributionFate fate) {
   return std::ranges::find(outcomes, fate, &Outcome::fate) != outcomes.end();
 }
@@ -299,14 +262,16 @@ std::vector<Outcome> OuterRound::apply(Collective& collective, const diloco::Com
   assert(record.round == state.version && payloads.size() == applied_blobs(record).size());
   check_state(record, state);
   restore_float_mode();
+  const Agreed agreed{record, payloads};
+  const std::set<std::size_t> left_out = reduce(collective, ownership_, outer_.mean, agreed, spans);
   std::optional<float> share;
-  together(collective, "decoding", [&] {
-    if (!record.sums.empty()) return take_sums(record, payloads, spans);
-    reduce(record, payloads, spans);
-    if (overlap_.variant != Variant::eager) return;
-    share = confirmed_share(record, payloads, place_.region, ownership_.layout(),
-                            ownership_.fragments().segments(fragment_of(state)), outer_.mean);
-  });
+  // A sum does not say who sent what.
+  if (overlap_.variant == Variant::eager && record.sums.empty()) {
+    together(collective, "looking how far to look ahead", [&] {
+      share = confirmed_share(agreed, left_out, place_.region, ownership_.layout(),
+                              ownership_.fragments().segments(fragment_of(state)), outer_.mean);
+    });
+  }
 
   state.intact = false;
   const std::size_t fragment = fragment_of(state);
@@ -355,100 +320,41 @@ void OuterRound::check_state(const diloco::CommitRecord& record, const OuterStat
                                       place_.region, diloco::to_hex(state.digest).substr(0, 12)));
 }
 
-void OuterRound::reduce(const diloco::CommitRecord& record,
-                        std::span<const std::span<const std::byte>> payloads,
-                        OuterSpans& spans) const {
-  const std::size_t fragment = ownership_.fragments().of_round(record.round);
-  const Segments mine = ownership_.mine(fragment);
-  const auto lowest = only(ownership_.layout(), mine,
-                           [](auto kind) { return kind == diloco::SegmentClass::lowest; });
-  const auto others = only(ownership_.layout(), mine,
-                           [](auto kind) { return kind != diloco::SegmentClass::lowest; });
-  const auto decoders = decoders_of(record, payloads, fragment);
-  std::vector<OuterSpans::Term> all, of_lowest;
-  for (std::size_t i = 0; i < decoders.size(); ++i) {
-    all.push_back({&decoders[i], record.participants[i].weight, name_of(record, i)});
-    if (i == place_of_lowest(record)) of_lowest.push_back({&decoders[i], 1.0F, name_of(record, i)});
-  }
-  spans.sum(all, others);
-  spans.sum(of_lowest, lowest);
-  if (outer_.mean == diloco::OuterOptions::Mean::senders) divide_by_senders(all, others, spans);
-}
-
-// Of a sharded round: what the participants add up to, in parts. What none of them has, because
-// nobody's payload of that shard could be decoded, is 0.
-void OuterRound::take_sums(const diloco::CommitRecord& record,
-                           std::span<const std::span<const std::byte>> sums,
-                           OuterSpans& spans) const {
-  const std::size_t fragment = ownership_.fragments().of_round(record.round);
-  const Segments mine = ownership_.mine(fragment);
-  spans.clear(Flat::scratch, mine);
-  Segments left = ownership_.fragments().segments(fragment);
-  for (std::size_t i = 0; i < sums.size(); ++i) {
-    const std::string name = fmt::format("the sum of shard {} in round {}", i, record.round);
-    const std::vector<std::size_t> held = segments_held(sums[i], left, name);
-    const Decoder decoder = decoder_of(sums[i], held, name);
-    std::vector<std::size_t> own;
-    std::ranges::set_intersection(held, mine, std::back_inserter(own));
-    const OuterSpans::Term term{&decoder, 1.0F, name};
-    spans.sum(std::span(&term, 1), own);
-    if (held.empty()) continue;
-    const auto next = std::ranges::upper_bound(left, held.back());
-    left = left.subspan(static_cast<std::size_t>(next - left.begin()));
-  }
-}
-
-void OuterRound::divide_by_senders(std::span<const OuterSpans::Term> terms, Segments segments,
-                                   OuterSpans& spans) const {
-  std::vector<Sender> senders;
-  for (const OuterSpans::Term& term : terms) senders.push_back({term.payload, term.weight});
-  for (const std::size_t index : segments) {
-    const diloco::Segment& segment = ownership_.layout().segments()[index];
-    if (diloco::is_statistic(segment.kind)) continue;
-    const auto factors = factors_by_senders(senders, index, segment.count);
-    if (!factors.empty()) spans.scale(factors, index);
-  }
-}
-
-std::vector<Decoder> OuterRound::decoders_of(const diloco::CommitRecord& record,
-                                             std::span<const std::span<const std::byte>> payloads,
-                                             std::size_t fragment) const {
-  std::vector<Decoder> decoders;
-  for (std::size_t i = 0; i < payloads.size(); ++i) {
-    decoders.push_back(
-        decoder_of(payloads[i], ownership_.fragments().segments(fragment), name_of(record, i)));
-  }
-  return decoders;
-}
-
-Decoder OuterRound::decoder_of(std::span<const std::byte> payload, Segments segments,
-                               const std::string& name) const {
-  try {
-    return {payload, ownership_.layout(), segments};
-  } catch (const std::system_error& error) {
-    throw std::system_error(error.code(), name + ": " + message_of(error));
-  }
-}
-
 std::vector<Outcome> OuterRound::settle_own(const diloco::CommitRecord& record, OuterState& state,
                                             OuterSpans& spans) const {
   Settled settled = settle(
       record, {.region = place_.region, .feedback = feedback_, .follows_anchor = synchronous()},
       state);
   if (settled.forget_residual) spans.clear(Flat::residual, spans.everything());
-  for (const InFlight& returned : settled.returned) add_own(returned, 1.0F, Flat::residual, spans);
+  for (const InFlight& returned : settled.returned) {
+    // To the scratch first: no part of a damaged one may get into the residual.
+    spans.clear(Flat::scratch, spans.everything());
+    if (add_own(returned, 1.0F, Flat::scratch, spans))
+      add_own(returned, 1.0F, Flat::residual, spans);
+  }
   return std::move(settled.outcomes);
 }
 
 // which += weight * Q, on the own segments. What did not count of a statistic is gone with its
-// round: the next one says what it is then.
-void OuterRound::add_own(const InFlight& own, float weight, Flat which, OuterSpans& spans) const {
+// round: the next one says what it is then. False: it cannot be decoded, and `which` may hold
+// anything there.
+bool OuterRound::add_own(const InFlight& own, float weight, Flat which, OuterSpans& spans) const {
   const std::size_t fragment = ownership_.fragments().of_round(own.contribution.round);
-  const Decoder decoder(own.payload.bytes(), ownership_.layout(),
-                        ownership_.fragments().segments(fragment));
-  const auto steps = only(ownership_.layout(), ownership_.mine(fragment),
-                          [](auto kind) { return !diloco::is_statistic(kind); });
-  spans.add(decoder, weight, which, steps);
+  try {
+    const Decoder decoder(own.payload.bytes(), ownership_.layout(),
+                          ownership_.fragments().segments(fragment));
+    const auto steps = only(ownership_.layout(), ownership_.mine(fragment),
+                            [](auto kind) { return !diloco::is_statistic(kind); });
+    spans.add(decoder, weight, which, steps);
+  } catch (const std::system_error& error) {
+    if (!is_undecodable(error.code())) throw;
+    spdlog::error(
+        "what this region contributed to round {} cannot be decoded ({}): this host's memory "
+        "fails. It is left out",
+        own.contribution.round, message_of(error));
+    return false;
+  }
+  return true;
 }
 
 // With too little weight behind the mean, momentum is left out of it: anchor <- anchor - lr * mean

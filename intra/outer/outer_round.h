@@ -79,9 +79,9 @@ class OuterRound {
                     Encoding& encoding) const;
 
   // Takes `state` from version record.round to the next, and returns what became of the region's
-  // own work. payloads[i] is that of applied_blobs(record)[i] and is untrusted: a bad one throws
-  // std::system_error naming the region, with the anchor untouched. Throws diloco::Errc::divergence
-  // if the record was made for another state than this one.
+  // own work. payloads[i] is that of applied_blobs(record)[i] and is untrusted: one that cannot be
+  // decoded counts as 0 (reduce()). Throws diloco::Errc::divergence if the record was made for
+  // another state than this one.
   std::vector<Outcome> apply(Collective& collective, const diloco::CommitRecord& record,
                              std::span<const std::span<const std::byte>> payloads,
                              OuterState& state, OuterSpans& spans) const;
@@ -108,20 +108,9 @@ class OuterRound {
   std::vector<TensorEncoding> report(Segments segments, std::span<const CodecPolicy::Encoded> heads,
                                      diloco::Contribution& made) const;
   void check_state(const diloco::CommitRecord& record, const OuterState& state) const;
-  std::vector<Decoder> decoders_of(const diloco::CommitRecord& record,
-                                   std::span<const std::span<const std::byte>> payloads,
-                                   std::size_t fragment) const;
-  void divide_by_senders(std::span<const OuterSpans::Term> terms, Segments segments,
-                         OuterSpans& spans) const;
-  void reduce(const diloco::CommitRecord& record,
-              std::span<const std::span<const std::byte>> payloads, OuterSpans& spans) const;
-  Decoder decoder_of(std::span<const std::byte> payload, Segments segments,
-                     const std::string& name) const;
-  void take_sums(const diloco::CommitRecord& record,
-                 std::span<const std::span<const std::byte>> sums, OuterSpans& spans) const;
   std::vector<Outcome> settle_own(const diloco::CommitRecord& record, OuterState& state,
                                   OuterSpans& spans) const;
-  void add_own(const InFlight& own, float weight, Flat which, OuterSpans& spans) const;
+  bool add_own(const InFlight& own, float weight, Flat which, OuterSpans& spans) const;
   OuterSpans::StepLeaves step(const diloco::CommitRecord& record, Segments segments,
                               OuterSpans& spans) const;
   void follow_anchor(OuterState& state, bool drop_open_work, OuterSpans& spans) const;

@@ -51,6 +51,15 @@ void for_each(const Parts& parts, const Work& work) {
 
 }  // namespace
 
+Undecodable::Undecodable(std::size_t its_place, const std::string& name,
+                         const std::system_error& why)
+    : std::system_error(why.code(), name + " cannot be decoded: " + message_of(why)),
+      place(its_place) {}
+
+bool is_undecodable(const std::error_code& code) {
+  return code == compression::Errc::malformed || code == compression::Errc::bad_spec;
+}
+
 OuterSpans::OuterSpans(const diloco::Layout& layout)
     : layout_(&layout), everything_(layout.segments().size()) {
   std::iota(everything_.begin(), everything_.end(), std::size_t{0});
@@ -65,7 +74,8 @@ void OuterSpans::add_term(const Term& term, Segments segments) {
   try {
     add(*term.payload, term.weight, Flat::scratch, segments);
   } catch (const std::system_error& error) {
-    throw std::system_error(error.code(), term.name + ": " + message_of(error));
+    if (!is_undecodable(error.code())) throw;
+    throw Undecodable(term.place, term.name, error);
   }
 }
 

@@ -8,6 +8,7 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <system_error>
 #include <vector>
 
 #include "compression/base/codec.h"
@@ -24,6 +25,14 @@ namespace causeway::intra {
 // Of the layout, ascending; and those that each rank works on.
 using Segments = std::span<const std::size_t>;
 using SegmentsByRank = std::vector<std::vector<std::size_t>>;
+
+// A payload, or a sum of them, whose bytes are no valid encoding. The message names it.
+struct Undecodable : std::system_error {
+  Undecodable(std::size_t its_place, const std::string& name, const std::system_error& why);
+  std::size_t place = 0;  // among those that a record applies
+};
+// Whether an error of decoding says that of the bytes.
+bool is_undecodable(const std::error_code& code);
 
 class OuterSpans {
  public:
@@ -75,12 +84,13 @@ class OuterSpans {
   // ranks. The scratch may be used.
   virtual void complete(Collective& hosts, const SegmentsByRank& segments, Flat which) = 0;
 
-  // scratch <- sum of weight * Q over the terms, in their order. Throws what add does, with the
-  // term's name before it; the scratch is unspecified then.
+  // scratch <- sum of weight * Q over the terms, in their order. Throws Undecodable for a damaged
+  // one; the scratch is unspecified then.
   struct Term {
     const Decoder* payload = nullptr;
     float weight = 0;
-    std::string name;  // "the payload of region us in round 7"
+    std::string name;       // "what us contributed to round 7"
+    std::size_t place = 0;  // among those that a record applies
   };
   virtual void sum(std::span<const Term> terms, Segments segments);
   // scratch *= factors, which are those of segment `index`.

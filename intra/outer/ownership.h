@@ -3,7 +3,9 @@
 // The results are the same for any number of ranks.
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
+#include <iterator>
 #include <span>
 #include <vector>
 
@@ -13,6 +15,16 @@
 #include "intra/outer/outer_spans.h"
 
 namespace causeway::intra {
+
+// Those whose class `wanted` has.
+template <typename Wanted>
+std::vector<std::size_t> only(const diloco::Layout& layout, Segments segments,
+                              const Wanted& wanted) {
+  std::vector<std::size_t> found;
+  std::ranges::copy_if(segments, std::back_inserter(found),
+                       [&](std::size_t index) { return wanted(layout.segments()[index].kind); });
+  return found;
+}
 
 class Ownership {
  public:

@@ -1,14 +1,17 @@
-"""Disks spoil payloads that are in the spool, while the coordinators run."""
+"""Payloads that a disk spoils in the spool while the coordinators run, and such as nobody could ever decode."""
 import hashlib
 import json
+import os
 import shutil
 import signal
 import sys
 import unittest
 
-from harness import REGIONS, wait_until
+from harness import DENSE, REGIONS, read_json, wait_until
 from hash_tree import merkle_root
 from run_by_hand import RunByHand
+
+LYING_WORKER = os.environ["CAUSEWAY_LYING_WORKER"]
 
 
 class DamagedPayload(RunByHand):
@@ -39,10 +42,11 @@ class DamagedPayload(RunByHand):
         self.workers[region].wait()
         shutil.rmtree(self.region_directory(region) / "checkpoints", ignore_errors=True)  # it may have saved none so far
 
-    def payload(self, round, contributor):
+    def listed(self, round):
+        """A region that the round lists, and its payload. On a busy host some come late."""
         rounds = json.loads(self.run_causeway("ledger", self.region_directory(REGIONS[0]), "--round", round, "--json"))
-        listed = rounds["entries"][0]["contributions"]
-        return next(one["payload"] for one in listed if one["region"] == contributor)
+        first = next(one for one in rounds["entries"][0]["contributions"] if one["round"] == round)
+        return first["region"], first["payload"]
 
     def damage(self, region, payload):
         """A bit in the middle, in place."""
@@ -79,7 +83,7 @@ class DamagedPayload(RunByHand):
         self.start_run()
         victim = REGIONS[2]
         self.lose_worker(victim)
-        payload = self.payload(1, REGIONS[0])
+        _, payload = self.listed(1)
         file = self.damage(victim, payload)
         self.workers[victim] = self.worker(self.config_file, victim)
         self.wait_for_version(self.version(REGIONS[0]) + 2, REGIONS)
@@ -91,11 +95,11 @@ class DamagedPayload(RunByHand):
         self.start_run()
         for region in REGIONS:
             self.lose_worker(region)
-        payload = self.payload(1, "eu-west")
+        contributor, payload = self.listed(1)
         for region in REGIONS:
             self.damage(region, payload)
         self.workers = {region: self.worker(self.config_file, region) for region in REGIONS}
-        again = "no region that can be reached has the payload of eu-west in round 1 any more"
+        again = f"no region that can be reached has the payload of {contributor} in round 1 any more"
         try:
             wait_until(lambda: self.said(again), "round 1 to be decided again")
         except AssertionError as failure:
@@ -108,7 +112,37 @@ class DamagedPayload(RunByHand):
         self.assertIn("verified: one history", verified)
         self.assertIn("every state is the one in the ledger", self.run_causeway("replay", *directories))
         told = self.run_causeway("ledger", directories[0], "--round", 1)
-        self.assertIn("round 1 again, without eu-west", told)
+        self.assertIn(f"round 1 again, without {contributor}", told)
+
+
+class Nonsense(RunByHand):
+    """One region contributes bytes with the right hash that nobody can decode."""
+
+    def run_with_nonsense(self, **settings):
+        config = self.config(addresses=self.addresses, steps=30, **DENSE, **settings)
+        config.write_text(config.read_text() + '[ledger]\nkeep = "all"\n')
+        coordinators = self.start_coordinators(config)
+        workers = [self.start_program(LYING_WORKER, config, region, self.region_directory(region), *lies, env={"OMP_NUM_THREADS": "1"})
+                   for region, lies in zip(REGIONS, ([], ["nonsense@2", "nonsense@4"], []))]
+        self.finish_all(workers)
+        self.finish_all(coordinators)
+        results = [read_json(self.region_directory(region) / "result.json") for region in REGIONS]
+        self.assertEqual({result["rounds"] for result in results}, {6})
+        self.assertEqual(len({result["params_digest"] for result in results}), 1)
+        self.assertIn("every state is the one in the ledger", self.run_causeway("replay", *map(self.region_directory, REGIONS)))
+        return [child.log.read_text() for child in workers], [child.log.read_text() for child in coordinators]
+
+    def test_it_counts_as_nothing_and_all_end_alike(self):
+        workers, _ = self.run_with_nonsense()
+        for log in workers:
+            for round in (2, 4):
+                self.assertRegex(log, rf"what {REGIONS[1]} contributed to round {round} cannot be decoded: .*; it counts as 0, here and in all other regions")
+
+    def test_in_a_sharded_round_its_own_coordinator_leaves_it_out(self):
+        _, coordinators = self.run_with_nonsense(exchange="sharded")
+        for round in (2, 4):
+            told = f"what its worker contributed to round {round} cannot be decoded"
+            self.assertEqual([told in log for log in coordinators], [region == REGIONS[1] for region in REGIONS], self.logs())
 
 
 if __name__ == "__main__":

@@ -4,6 +4,7 @@
 //   batch     it trains on the batches of another region
 //   copied    it contributes what another region contributed to the round before
 //   made-up   it contributes numbers that no steps led to
+//   nonsense  it contributes bytes that nobody can decode
 //   settings  as rate, and the configuration that it keeps then says so
 #include <algorithm>
 #include <cstdio>
@@ -59,6 +60,7 @@ class LyingSession final : public causeway::diloco::WorkerSession {
     const std::string lie = liar_.lie_in(made.round);
     if (lie == "copied") return session_->hand_over(made, liar_.others);
     if (lie == "made-up") return session_->hand_over(made, made_up(payload));
+    if (lie == "nonsense") return session_->hand_over(made, half_of(payload));
     session_->hand_over(made, payload);
   }
   bool await_stored() override { return session_->await_stored(); }
@@ -86,6 +88,10 @@ class LyingSession final : public causeway::diloco::WorkerSession {
     const auto middle = bytes.begin() + static_cast<std::ptrdiff_t>(bytes.size() / 2);
     std::reverse(middle, middle + 8);
     return SealedBytes(bytes);
+  }
+
+  static SealedBytes half_of(const SealedBytes& payload) {
+    return SealedBytes(payload.bytes().first(payload.size() / 2));
   }
 
   Liar& liar_;

@@ -17,10 +17,8 @@
 #include "apps/run/page/format.h"
 #include "apps/run/replay/replay_source.h"
 #include "apps/run/replay/reweighting.h"
-#include "compression/base/codec.h"
 #include "diloco/files/error.h"
 #include "inter/base/text.h"
-#include "intra/base/error.h"
 #include "intra/base/safetensors.h"
 #include "intra/collective/collective.h"
 #include "intra/outer/outer_round.h"
@@ -254,12 +252,7 @@ void apply_payloads(const intra::OuterRound& round, const diloco::CommitRecord& 
                     intra::OuterState& state) {
   const auto bytes = bytes_of(record, listed, payloads);
   record.state = state.digest;
-  try {
-    round.apply(*intra::make_solo_collective(), record, bytes, state);
-  } catch (const std::system_error& error) {  // its hash is right: it was made like this
-    if (error.code() != compression::Errc::malformed) throw;
-    throw std::system_error(make_error_code(diloco::Errc::lineage), intra::message_of(error));
-  }
+  round.apply(*intra::make_solo_collective(), record, bytes, state);
 }
 
 Replay replay(const ReplayOptions& options) {

@@ -48,7 +48,7 @@ intra::OuterRound applying_round(const Config& config, const diloco::Layout& lay
 
 // Applies `record`, whatever state it was made for. It lists some or all of the contributions that
 // `listed` does, the ledger's record of that round, to which `payloads` belong; all of them if
-// that has sums. Throws diloco::Errc::lineage if a payload is none.
+// that has sums.
 void apply_payloads(const intra::OuterRound& round, const diloco::CommitRecord& listed,
                     std::span<const diloco::MappedBytes> payloads, diloco::CommitRecord record,
                     intra::OuterState& state);

@@ -29,7 +29,7 @@ std::optional<float> share_of(const std::string& region,
   }
   std::vector<std::size_t> segments(layout().segments().size());
   std::iota(segments.begin(), segments.end(), std::size_t{0});
-  return confirmed_share(record, payloads, region, layout(), segments, mean);
+  return confirmed_share({record, payloads}, {}, region, layout(), segments, mean);
 }
 
 TEST(ConfirmedShare, IsAllWhereTheOthersLearnedTheSame) {

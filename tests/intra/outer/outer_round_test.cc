@@ -225,56 +225,6 @@ TEST(OuterRound, StepsThatWereCutShortAreDroppedAndTheResidualStays) {
 
 // ---- What is refused ----
 
-TEST(OuterRound, ADamagedPayloadNamesItsRegionAndTouchesNothing) {
-  OuterState other = real_state(1);
-  Bytes bad = encode(make_round(codec(kSparse), {}, "eu"), other);
-  bad.pop_back();
-  on_ranks(2, [&](Collective& group) {
-    const OuterRound round({.region = "us", .rank = group.rank(), .world = 2}, codec(kSparse), {},
-                           {}, layout());
-    OuterState state = real_state(0);
-    const OuterState before = state;
-    const auto record = record_of(state, {{"eu", bad}});
-    try {
-      round.apply(group, record, Views{bad}, state);
-      ADD_FAILURE() << "nothing was thrown";
-    } catch (const std::system_error& error) {
-      EXPECT_THAT(error.what(), testing::HasSubstr("region eu in round 0"));
-    }
-    EXPECT_EQ(state.anchor, before.anchor);
-    EXPECT_EQ(state.momentum, before.momentum);
-    EXPECT_EQ(state.residual, before.residual);
-    EXPECT_EQ(state.version, 0);
-    EXPECT_TRUE(state.intact);
-  });
-}
-
-// Only the rank that owns the damaged segment sees it; the other must not wait for it.
-TEST(OuterRound, ADamagedSegmentEndsTheRoundOnEveryRank) {
-  OuterState other = real_state(1);
-  const Bytes whole = encode(make_round(codec(kSparse), {}, "eu"), other);
-  const compression::Payload good = compression::read_payload(whole);
-  std::vector<compression::EncodedSegment> segments = good.segments;
-  const Bytes nonsense(segments[0].bytes.size(), std::byte{0xFF});
-  segments[0].bytes = nonsense;
-  const Bytes bad = compression::write_payload(good.codec_specs, segments);
-  on_ranks(2, [&](Collective& group) {
-    const OuterRound round({.region = "us", .rank = group.rank(), .world = 2}, codec(kSparse), {},
-                           {}, layout());
-    OuterState state = real_state(0);
-    EXPECT_ANY_THROW(round.apply(group, record_of(state, {{"eu", bad}}), Views{bad}, state));
-  });
-}
-
-TEST(OuterRound, APayloadOfAnotherModelIsRefused) {
-  const diloco::Layout larger({{"a", {64, 64}}, {"b", {64, 64}}});
-  OuterState foreign(larger);
-  const OuterRound foreign_round({.region = "eu"}, codec(kExact), {}, {}, larger);
-  const Bytes sent = encode(foreign_round, foreign);
-  OuterState state = real_state(0);
-  EXPECT_THROW(apply(make_round(codec(kExact), {}), state, {{"eu", sent}}), std::system_error);
-}
-
 TEST(OuterRound, ARecordForAnotherStateIsADivergence) {
   const OuterRound round = make_round(codec(kExact), {});
   const auto alone = make_collective({});
