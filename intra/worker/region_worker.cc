@@ -342,15 +342,14 @@ WorkerResult RegionWorker::finish() {
     progress_.set_val_loss(result.progress.val_loss());
     progress_.set_val_version(state_.version);
   }
-  together(gathering_->group(), "writing the result", [&] {
-    if (!gathering_->leads()) return;
+  driver_.write_at_the_end("writing the result", [&] {
     save_model(checkpoint_directory(options_.directory) / "final", options_.model, layout_,
                state_.anchor, {{"run", state_.run_id}, {"round", std::to_string(state_.version)}},
                options_.origin);
     write_result(options_.directory, result);
     diloco::reached(diloco::ProtocolState::result_written);
-    enter(diloco::kPhaseDone);
   });
+  if (gathering_->leads()) enter(diloco::kPhaseDone);
   trainer_->leave();
   return result;
 }

@@ -76,7 +76,7 @@ class RegionWorker final : private RoundTrainer {
   void show(const StepOutcome& outcome, double seconds);
   void tell_what_was_read();
   void validate();
-  void report();
+  void report() override;
 
   const WorkerOptions& options_;
   Interrupted interrupted_;

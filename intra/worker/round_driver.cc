@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <cassert>
+#include <chrono>
+#include <future>
 #include <memory>
 #include <span>
 #include <system_error>
@@ -26,6 +28,7 @@ namespace {
 // A region that fails again and again without a step between has a problem that attaching again
 // will not solve.
 constexpr int kFailuresMax = 8;
+constexpr std::chrono::milliseconds kTouch{50};  // between words of one that waits for the disk
 
 }  // namespace
 
@@ -229,7 +232,7 @@ std::optional<Stint> RoundDriver::follow(const diloco::Restore& restore) {
       "work since the last round are dropped ({} inner steps); contributions under way still count "
       "if a round lists them",
       restore.version, state_.version, state_.work.steps);
-  end_save();
+  await_save();
   saver_.forget_saved();
   offered_.reset();  // it may be of what the run took back
   trainer_.replace_state(
@@ -335,7 +338,7 @@ void RoundDriver::offer_initial() {
 
 // Rank 0 writes, and it alone knows whether the disk took it: the others go its way.
 void RoundDriver::save(What what, Refusal refusal) {
-  end_save();
+  await_save();      // of the one before
   look_for_saved();  // a region that is stopped hands over what it still has
   save_s_ += seconds_of([&] {
     if (what != What::snapshot) trainer_.settle_state();
@@ -344,6 +347,7 @@ void RoundDriver::save(What what, Refusal refusal) {
       if (gathering_->leads()) saved = begin_save(what, refusal);
     });
     if (saved) note(*saved);
+    if (refusal == Refusal::throws) await_save();
   });
   if (saver_.under_way())
     trainer_.hold_back_steps([this] { save_s_ += seconds_of([&] { saver_.await_stepped(); }); });
@@ -357,6 +361,41 @@ std::optional<StateSaver::Saved> RoundDriver::begin_save(What what, Refusal refu
   if (what != What::snapshot) state = trainer_.image();
   return saver_.save(std::move(state), snapshot_of(state_, round_->ownership().layout()),
                      what != What::state, refusal);
+}
+
+// However long the disk takes, the other ranks and the coordinator hear that this one lives.
+void RoundDriver::meet_until(const std::string& what, const IsDone& is_done) {
+  for (bool all_done = false; !all_done;) {
+    bool done = false;
+    together(gathering_->group(), what, [&] { done = is_done(kTouch); });
+    all_done = lowest_of_ranks(gathering_->group(), done ? 1 : 0) == 1;
+    trainer_.report();
+  }
+}
+
+void RoundDriver::await_save() {
+  std::optional<StateSaver::Saved> saved;
+  meet_until("saving to disk", [&](std::chrono::milliseconds at_most) {
+    if (saver_.is_over(at_most)) saved = saver_.finish();
+    return !saver_.under_way();
+  });
+  if (saved) note(*saved);
+}
+
+void RoundDriver::write_at_the_end(const std::string& what, const std::function<void()>& write) {
+  std::future<void> writing;
+  if (gathering_->leads()) {
+    try {
+      writing = std::async(std::launch::async, write);
+    } catch (const std::system_error&) {  // no more threads are allowed
+      writing = std::async(std::launch::deferred, write);
+    }
+  }
+  meet_until(what, [&](std::chrono::milliseconds at_most) {
+    if (writing.valid() && writing.wait_for(at_most) == std::future_status::timeout) return false;
+    if (writing.valid()) writing.get();
+    return true;
+  });
 }
 
 // What goes wrong, all ranks hear when they next ask.
@@ -489,10 +528,8 @@ void RoundDriver::hand_over(InFlight& own) {
 }
 
 void RoundDriver::await_stored(InFlight& own) {
-  if (hand_over_when_saved_) {
-    end_save();
-    look_for_saved();
-  }
+  if (save_plan().when_contributed()) await_save();
+  look_for_saved();  // hands over what had to be saved before
   saver_.changed();
   bool stored = true;  // rank 0 knows
   const auto await_stored = [&stored](auto& session) { stored = session.await_stored(); };

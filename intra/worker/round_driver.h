@@ -15,6 +15,7 @@
 // that are taken while the round is decided.
 #pragma once
 
+#include <chrono>
 #include <cstdint>
 #include <filesystem>
 #include <functional>
@@ -54,6 +55,8 @@ class RoundTrainer {
 
   // What the region does now, as diloco::Progress has it.
   virtual void enter(const std::string& phase) = 0;
+  // Shows that again.
+  virtual void report() = 0;
   // The coordinator is waited for.
   virtual void waiting(const std::string& what) = 0;
   // The region took so many steps over the whole run, perhaps in an earlier life.
@@ -134,6 +137,9 @@ class RoundDriver {
   void checkpoint(Refusal refusal);
   // Until a save under way needs no span of the state any more. Whoever changes one calls it.
   void await_saved_spans();
+  // The first rank calls `write`, in a thread of its own, while the others wait for it; so all of
+  // them call this.
+  void write_at_the_end(const std::string& what, const std::function<void()>& write);
   // What the run begins with, for regions that brought other values.
   void offer_initial();
   // Completes `progress` and shows it; best effort.
@@ -177,6 +183,9 @@ class RoundDriver {
   enum class What : std::uint8_t { state, state_and_snapshot, snapshot };
   void save(What what, Refusal refusal);
   std::optional<StateSaver::Saved> begin_save(What what, Refusal refusal);
+  using IsDone = std::function<bool(std::chrono::milliseconds at_most)>;  // waits so long
+  void meet_until(const std::string& what, const IsDone& is_done);
+  void await_save();
   void end_save();
   void look_for_saved();
   void note(const StateSaver::Saved& saved);

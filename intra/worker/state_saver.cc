@@ -116,7 +116,7 @@ std::optional<StateSaver::Saved> StateSaver::save(std::optional<StateImage> stat
   Job job{std::move(state), std::move(outer), offers, refusal, nothing};
   leave_out_what_is_saved(job);
   const std::uint64_t bytes = bytes_of(job.state) + bytes_of(job.outer);
-  const bool beside = refusal == Refusal::trains_on && bytes >= place_.beside_steps_bytes;
+  const bool beside = bytes >= place_.beside_steps_bytes;
   const std::size_t stepped = job.state ? job.state->stepped : 0;
   unread_.expect(stepped, tensors_of(job.state) - stepped + tensors_of(job.outer));
   changed_ = false;
@@ -166,8 +166,8 @@ StateSaver::Saved StateSaver::finish() {
   return saved;
 }
 
-bool StateSaver::is_over() const {
-  return under_way() && job_.wait_for(std::chrono::seconds(0)) == std::future_status::ready;
+bool StateSaver::is_over(std::chrono::milliseconds at_most) const {
+  return under_way() && job_.wait_for(at_most) == std::future_status::ready;
 }
 
 // ---- As it is written, perhaps on another thread ----

@@ -3,6 +3,7 @@
 // did not change since is not written again: anchor and outer momentum once a version.
 #pragma once
 
+#include <chrono>
 #include <condition_variable>
 #include <cstddef>
 #include <cstdint>
@@ -85,13 +86,13 @@ class StateSaver {
 
   // The state, if there is one, with the outer file that it names; then that file as the snapshot,
   // if `offers` says so. Without the state there is no snapshot: the run may drop what leads up to
-  // one. Nothing is under way. Returns what is on disk, or nothing if that goes on beside steps;
-  // with Refusal::throws it never does. Throws what the disk throws.
+  // one. Nothing is under way. Returns what is on disk, or nothing if that takes a while: then it
+  // goes on in another thread. Throws what the disk throws.
   std::optional<Saved> save(std::optional<StateImage> state, SnapshotImage outer, bool offers,
                             Refusal refusal);
 
-  bool under_way() const { return job_.valid(); }  // until finish()
-  bool is_over() const;
+  bool under_way() const { return job_.valid(); }              // until finish()
+  bool is_over(std::chrono::milliseconds at_most = {}) const;  // waits so long for it
   // Waits for it. Throws what went wrong.
   Saved finish();
 

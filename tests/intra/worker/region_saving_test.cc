@@ -1,6 +1,8 @@
 // What a region's worker has on disk, and when.
+#include <fcntl.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/file.h>
 #include <sys/stat.h>
 
 #include <atomic>
@@ -8,6 +10,7 @@
 
 #include "intra/outer/state_file.h"
 #include "tests/intra/worker/region_under_test.h"
+#include "tests/support/captured_log.h"
 
 namespace causeway::intra {
 namespace {
@@ -36,7 +39,8 @@ TEST(RegionSaving, AtTheEndOnlyWhatIsNotOnDiskIsWritten) {
     eu.options().train.checkpoint_rounds = checkpoint_rounds;
     std::optional<std::pair<ino_t, ino_t>> before;
     run.on_report = [&](const std::string&, const diloco::Progress& progress) {
-      if (progress.phase() == "wait" && progress.round() == kRounds) before = inodes(region);
+      if (!before && progress.phase() == "wait" && progress.round() == kRounds)
+        before = inodes(region);
     };
     eu.start();
     eu.finished();
@@ -130,6 +134,44 @@ TEST(RegionSaving, BesideStepsRanksThatShareTheMomentsEndWithTheSameBits) {
     EXPECT_GT(eu.finished().progress.save_s(), 0);
   }
   EXPECT_EQ(digests[true], digests[false]);
+}
+
+// For longer than ranks wait for one that says nothing; and the coordinator hears that it lives.
+void expect_that_a_slow_disk_costs_no_rank(std::uint32_t checkpoint_rounds) {
+  const TemporaryDirectory directory;
+  FakeRun run({"eu"}, kRounds, kSteps);
+  RegionUnderTest eu(run, directory, "eu", 0, 1, 2);
+  eu.set_all(beside_steps);
+  eu.set_all([&](WorkerOptions& options) {
+    options.train.rank_deadline = std::chrono::milliseconds{1000};
+    options.train.checkpoint_rounds = checkpoint_rounds;
+  });
+  const fs::path checkpoints = checkpoint_directory(eu.options().directory);
+  fs::create_directories(checkpoints);
+  diloco::Descriptor disk(::open(checkpoints.c_str(), O_RDONLY | O_DIRECTORY));
+  ASSERT_EQ(::flock(disk.get(), LOCK_EX), 0);  // as another writer has it, whom they wait for
+  int words = 0;                               // one after the other that say the same
+  std::pair<std::uint64_t, std::string> said;
+  run.on_report = [&](const std::string&, const diloco::Progress& progress) {
+    const std::pair now{progress.round(), progress.phase()};
+    words = now == std::exchange(said, now) ? words + 1 : 0;
+    if (words == 60) disk = diloco::Descriptor();
+  };
+  const test::CapturedLog log;
+  eu.start();
+  EXPECT_EQ(eu.finished().progress.round(), kRounds);
+  EXPECT_EQ(eu.finished(1).progress.round(), kRounds);
+  EXPECT_EQ(disk.get(), diloco::Descriptor().get()) << "nobody waited for it";
+  EXPECT_FALSE(log.has("attaches again")) << log.text();
+}
+
+TEST(RegionSaving, ASlowDiskAtTheEndCostsNoRank) {
+  expect_that_a_slow_disk_costs_no_rank(100);
+}
+
+// One save waits for the one before.
+TEST(RegionSaving, ASlowDiskInBetweenCostsNoRank) {
+  expect_that_a_slow_disk_costs_no_rank(1);
 }
 
 }  // namespace
