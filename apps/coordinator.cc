@@ -34,6 +34,7 @@
 #include "diloco/coordinator/coordinator.h"
 #include "diloco/files/file_io.h"
 #include "intra/outer/state_file.h"
+#include "intra/worker/worker_result.h"
 
 namespace causeway::apps {
 namespace {
@@ -119,6 +120,14 @@ diloco::CoordinatorOptions coordinator_options(const run::Config& config,
   options.wrong_snapshot = intra::wrong_snapshot;
   options.shards = run::shard_tools();
   options.directory = run::region_path(config, flags.region, flags.directory);
+  options.has_result = [directory = options.directory](diloco::Round version) {
+    try {
+      const auto result = intra::read_result(directory);
+      return result && result->progress.round() >= version;
+    } catch (const std::system_error&) {  // it is looked at again
+      return false;
+    }
+  };
   if (!flags.worker_listen.empty())
     options.worker_listen = inter::parse_endpoint(flags.worker_listen);
   return options;

@@ -41,6 +41,12 @@ constexpr milliseconds kLook{500};  // while the disk fails
 constexpr seconds kLookAtDisk{2};
 constexpr seconds kTryAnyway{60};
 
+const RunOutcome kInterrupted{130, "interrupted"};
+const RunOutcome kWithoutResult{
+    75,
+    "the run is over, and this region holds all of it, but its worker has not written its result: "
+    "start the coordinator and the worker again"};
+
 }  // namespace
 
 Membership configured_membership(const CoordinatorOptions& options) {
@@ -64,7 +70,11 @@ class Coordinator::Implementation {
 
   // Nothing: the storage failed and works again; another one of these is to begin anew.
   asio::awaitable<std::optional<RunOutcome>> run();
-  void stop() { ending_.finish({130, "interrupted"}); }
+  void stop() {
+    stopped_ = true;
+    ending_.finish(kInterrupted);
+    if (worker_) worker_->cut_goodbye_short();
+  }
   std::uint16_t listening_port() const { return links_ ? links_->listening_port() : 0; }
   const CoordinatorOptions& options() const { return options_; }
   // Of its storage, after run(); empty: it opened.
@@ -110,7 +120,10 @@ class Coordinator::Implementation {
   std::optional<ArchiveFill> archive_fill_;  // where everything is kept
   WaitLog wait_log_;
   std::string last_error_;
+  std::string goodbye_;   // what is waited for at the end
   std::string abstains_;  // why; empty: it does not
+  bool stopped_ = false;
+  bool without_result_ = false;  // of its worker, the run is over
   mutable OwnEgress own_egress_;
   std::map<std::string, double> earlier_egress_said_;
   inter::LogBudget notes_{30};  // lines a minute of one kind
@@ -138,6 +151,7 @@ asio::awaitable<std::optional<RunOutcome>> Coordinator::Implementation::run() {
   }
   co_await close();
   if (ending_.failure()) std::rethrow_exception(ending_.failure());
+  if (without_result_) co_return stopped_ ? kInterrupted : kWithoutResult;
   co_return ending_.outcome();
 }
 
@@ -189,7 +203,13 @@ asio::awaitable<void> Coordinator::Implementation::close() {
   if (worker_ && ending_.outcome()) worker_->refuse(*ending_.outcome());
   if (links_) co_await links_->stop();
   if (operator_door_) co_await operator_door_->stop();
-  if (worker_ && ending_.succeeded()) co_await worker_->say_goodbye();
+  if (worker_ && ending_.succeeded()) {
+    followers_->tell();
+    without_result_ = !co_await worker_->say_goodbye([this](const std::string& waiting) {
+      goodbye_ = waiting;
+      write_last_status();
+    });
+  }
   if (worker_) co_await worker_->stop();
   if (shards_) co_await shards_->join();
   if (followers_ && ending_.succeeded()) co_await followers_->see_off(executor_);
@@ -235,6 +255,7 @@ void Coordinator::Implementation::lose(const inter::BlobId& blob) {
 
 std::string Coordinator::Implementation::waiting_for() const {
   if (!abstains_.empty()) return abstains_;
+  if (ending_.succeeded()) return goodbye_;
   const std::string for_room = worker_->intake().waiting_for();
   if (!for_room.empty()) return for_room;
   const std::string what = driver_->waiting_for();
@@ -277,7 +298,7 @@ RegionStatus Coordinator::Implementation::status() const {
   status.rounds_kept = protocol.rounds_kept();
   status.falls_behind = applied_version() + protocol.rounds_kept() < protocol.version();
   status.last_error = last_error_;
-  status.finished = ending_.succeeded();
+  status.finished = ending_.succeeded() && goodbye_.empty() && !without_result_;
   return status;
 }
 

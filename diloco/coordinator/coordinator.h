@@ -80,6 +80,11 @@ struct CoordinatorOptions {
   // Called in any thread; none: it is not looked at.
   std::function<std::string(const std::filesystem::path& file, const Digest& state)>
       wrong_snapshot = {};
+  // Whether this region's worker left its result of the run that is over at that version. None: it
+  // is known only from the worker itself.
+  std::function<bool(Round version)> has_result = {};
+  // How long the worker is waited for at the end, from its last word on.
+  std::chrono::milliseconds goodbye{600'000};
   ShardTools shards = {};           // of payloads; without, no round may be sharded
   EgressPrices egress_prices = {};  // of what this region sends
   // How fast all followers together are served; 0: not at all.
@@ -92,7 +97,7 @@ struct CoordinatorOptions {
 Membership configured_membership(const CoordinatorOptions& options);
 
 // Exit codes as in README.md: 0 done, 3 a peer failed for good, 4 state missing or of another
-// lineage.
+// lineage, 75 start it again.
 struct RunOutcome {
   int exit_code = 0;
   std::string message;

@@ -108,6 +108,7 @@ StatusFiles::StatusFiles(std::filesystem::path directory, std::string region)
   }
   const auto old = parse_region_status(before);
   if (!old) return;
+  earlier_phase_ = old->progress.phase();
   if (old->egress) {
     earlier_egress_cost_ = std::max(0.0, old->egress->cost);
     earlier_egress_said_ = old->egress->said;

@@ -62,6 +62,7 @@ class StatusFiles {
   // What an earlier process wrote.
   double earlier_egress_cost() const { return earlier_egress_cost_; }
   const std::map<std::string, double>& earlier_egress_said() const { return earlier_egress_said_; }
+  const std::string& earlier_phase() const { return earlier_phase_; }  // of the worker
   void add_event(const std::string& event, const std::string& peer, const std::string& text,
                  Round round);
 
@@ -81,6 +82,7 @@ class StatusFiles {
   std::map<std::string, LinkStatus> earlier_;
   double earlier_egress_cost_ = 0;
   std::map<std::string, double> earlier_egress_said_;
+  std::string earlier_phase_;
   std::string written_;
   std::optional<inter::File> reserve_;
   Round next_round_ = 0;

@@ -21,12 +21,12 @@ namespace causeway::diloco {
 namespace {
 
 using std::chrono::milliseconds;
-using std::chrono::seconds;
 using std::chrono::steady_clock;
 
 constexpr milliseconds kLookEvery{250};
-constexpr seconds kGoodbye{60};  // without a word from a worker that was told to finish
-constexpr seconds kReturn{10};   // for one that was lost meanwhile
+constexpr std::chrono::seconds kLookForResultEvery{5};  // it has to be read whole
+constexpr const char* kItsResult =
+    "this region's worker, which has yet to write its result, perhaps to be started again";
 
 // In a thread, so that no link waits for it.
 asio::awaitable<std::vector<std::pair<inter::BlobId, std::string>>> find_damaged(
@@ -99,21 +99,35 @@ void WorkerSide::refuse(const RunOutcome& outcome) {
   }
 }
 
-asio::awaitable<void> WorkerSide::say_goodbye() {
+asio::awaitable<bool> WorkerSide::say_goodbye(std::function<void(const std::string&)> show) {
   asio::steady_timer timer(context_.executor);
   heard_at_ = steady_clock::now();
+  look_for_result_at_ = {};
   if (intake_.stop_waiting()) see_off();
-  while (!goodbye_is_over()) {
+  for (bool told = false; !has_result();) {
+    const bool away = !server_->attached();
+    if (away && !std::exchange(told, true))
+      spdlog::warn("{}: the run is over: waiting for {}", context_.options.region, kItsResult);
+    show(kItsResult);
+    if (goodbye_cut_short_ && away) co_return false;
+    if (steady_clock::now() >= heard_at_ + context_.options.goodbye) co_return !has_attached_;
     timer.expires_after(kLookEvery);
     co_await timer.async_wait(asio::use_awaitable);
   }
+  show({});
+  co_return true;
 }
 
-// One that was lost before it was done comes back to finish.
-bool WorkerSide::goodbye_is_over() const {
+// In this life of the coordinator or an earlier one.
+bool WorkerSide::has_result() {
+  const bool witness = context_.directory.protocol_options().witness;
+  if (witness || progress_.phase() == kPhaseDone) return true;
+  if (server_->attached()) return false;
+  if (!has_attached_ && context_.directory.files().earlier_phase() == kPhaseDone) return true;
   const steady_clock::time_point now = steady_clock::now();
-  if (server_->attached()) return now >= heard_at_ + kGoodbye;
-  return progress_.phase() == kPhaseDone || !lost_at_ || now >= *lost_at_ + kReturn;
+  if (!context_.options.has_result || now < look_for_result_at_) return false;
+  look_for_result_at_ = now + kLookForResultEvery;
+  return context_.options.has_result(context_.protocol().version());
 }
 
 asio::awaitable<void> WorkerSide::stop() {
@@ -296,7 +310,7 @@ void WorkerSide::on_gathered(const AttachRequest& rank_0,
   note_missing(missing);
   trained_on_ = rank_0.trained_on;
   heard_at_ = steady_clock::now();
-  lost_at_.reset();
+  has_attached_ = true;
   ++handings_;
   intake_.begin_gathering();
   version_ = rank_0.version;
@@ -357,7 +371,6 @@ void WorkerSide::note_other_data(const std::optional<DataDigest>& now) {
 }
 
 void WorkerSide::on_worker_lost() {
-  lost_at_ = steady_clock::now();
   ++handings_;
   intake_.worker_lost();
   if (!context_.ending.outcome()) {

@@ -26,9 +26,12 @@ class WorkerSide : public WorkerServerHandler {
   asio::awaitable<void> reopen();
   // Tells it why it may not take part any more, if that is the outcome's reason.
   void refuse(const RunOutcome& outcome);
-  // A worker that was told to finish still evaluates and saves; its ranks must not take the closed
-  // socket for a crash.
-  asio::awaitable<void> say_goodbye();
+  // The run is over: waits until the worker has its result, which may have died before and come
+  // back for it. False: it was waited for in vain.
+  // `show`: what is waited for, now and again.
+  asio::awaitable<bool> say_goodbye(std::function<void(const std::string& waiting)> show);
+  // One that is away is not waited for any longer.
+  void cut_goodbye_short() { goodbye_cut_short_ = true; }
   asio::awaitable<void> stop();
 
   const Progress& progress() const { return progress_; }
@@ -59,7 +62,7 @@ class WorkerSide : public WorkerServerHandler {
   void on_data_read(const DataDigests& data) override;
 
  private:
-  bool goodbye_is_over() const;
+  bool has_result();
   void see_off();
   using Order = std::function<void()>;
   void hand_over(std::vector<inter::BlobId> blobs, Order order);
@@ -81,8 +84,10 @@ class WorkerSide : public WorkerServerHandler {
   std::uint64_t handings_ = 0;  // blobs that the worker was to get, so far; another one: void
   Round version_ = 0;           // that it holds
   std::string told_;            // that it waits for
+  bool has_attached_ = false;   // since this process began
+  bool goodbye_cut_short_ = false;
+  std::chrono::steady_clock::time_point look_for_result_at_;  // again
   std::chrono::steady_clock::time_point heard_at_;
-  std::optional<std::chrono::steady_clock::time_point> lost_at_;  // since it attached last
   inter::TaskGroup tasks_;
   asio::thread_pool checks_{1};
 };

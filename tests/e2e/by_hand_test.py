@@ -38,6 +38,21 @@ class ByHand(RunByHand):
         self.assertIn("us-east is up at [::1]:", log)
         self.assertIn("eu-west is up at 127.0.0.1:", log)
 
+    def test_a_worker_that_dies_at_the_end_is_waited_for_until_it_has_its_result(self):
+        config = self.config(addresses=self.addresses, steps=30, **DENSE)
+        trap = self.directory / "trap"
+        trap.write_text("worker.finish-received\n")
+        coordinators = self.start_coordinators(config)
+        workers = [self.worker(config, region) for region in REGIONS[:2]]
+        victim = self.launched_worker(config, REGIONS[2], {"CAUSEWAY_DIE_AT": str(trap)})
+        victim.wait()
+        self.finish_all(coordinators[:2] + workers)
+        told = "this region's worker has yet to write its result: waiting for it to attach again"
+        wait_until(lambda: told in coordinators[2].log.read_text(), "the last coordinator to wait", coordinators[2])
+        self.finish_all([self.worker(config, REGIONS[2]), coordinators[2]])
+        results = [read_json(self.region_directory(region) / "result.json") for region in REGIONS]
+        self.assertEqual(len({result["params_digest"] for result in results}), 1, results)
+
     def launched_worker(self, config, region, environment, *flags):
         return self.start("worker", config, "--region", region, "--directory", self.region_directory(region), *flags,
                           env=environment)

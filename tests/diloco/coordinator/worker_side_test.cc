@@ -3,8 +3,14 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <chrono>
+#include <exception>
+#include <optional>
 #include <string>
+#include <utility>
 #include <vector>
+
+#include <asio/co_spawn.hpp>
 
 #include "diloco/files/file_io.h"
 #include "tests/diloco/coordinator/lone_region.h"
@@ -60,6 +66,81 @@ TEST_F(WorkerSideTest, NamesOtherDataOnceAllAreReadAndThenNoMore) {
   EXPECT_THAT(told(), ::testing::IsEmpty()) << "by the sample they may be the same";
   for (int times = 0; times < 2; ++times) side_.on_data_read({.of_region = other_, .of_run = {}});
   EXPECT_THAT(told(), ::testing::SizeIs(1));
+}
+
+// ---- The end of a run ----
+
+class WorkerAtTheEnd : public WorkerSideTest {
+ protected:
+  void SetUp() override {
+    WorkerSideTest::SetUp();
+    region_.options_.goodbye = std::chrono::milliseconds{0};
+    side_.open();
+  }
+  void TearDown() override { run(side_.stop()); }
+
+  // Whether the coordinator may end; it looks once.
+  bool is_seen_off() {
+    shown_.clear();
+    bool is_over = false;
+    run(say_goodbye(is_over));
+    return is_over;
+  }
+  void report(const std::string& phase) {
+    Progress progress;
+    progress.set_phase(phase);
+    side_.on_report(progress);
+  }
+  std::vector<std::string> shown_;  // that it waits for
+  asio::awaitable<void> say_goodbye(bool& is_over) {
+    is_over =
+        co_await side_.say_goodbye([this](const std::string& what) { shown_.push_back(what); });
+  }
+  void run(asio::awaitable<void> wait) {
+    bool done = false;
+    asio::co_spawn(region_.loop_, std::move(wait), [&](std::exception_ptr) { done = true; });
+    region_.loop_.restart();
+    while (!done) region_.loop_.run_one();
+  }
+};
+
+TEST_F(WorkerAtTheEnd, IsWaitedForWhereItDiedBeforeItsResult) {
+  attach(whole_, whole_);
+  report("apply");
+  side_.on_worker_lost();
+  EXPECT_FALSE(is_seen_off());
+  EXPECT_THAT(shown_, ::testing::ElementsAre(::testing::HasSubstr("yet to write its result")));
+}
+
+TEST_F(WorkerAtTheEnd, IsSeenOffOnceItSaysThatItIsDone) {
+  attach(whole_, whole_);
+  report(kPhaseDone);
+  EXPECT_TRUE(is_seen_off());
+  EXPECT_THAT(shown_, ::testing::ElementsAre("")) << "it does not wait any more";
+}
+
+// Then it ended before it could say so, and does not attach again.
+TEST_F(WorkerAtTheEnd, IsSeenOffOnceItsResultIsThere) {
+  std::optional<Round> there;
+  region_.options_.has_result = [&](Round version) { return version == there; };
+  attach(whole_, whole_);
+  side_.on_worker_lost();
+  EXPECT_FALSE(is_seen_off());
+  there = 0;
+  EXPECT_TRUE(is_seen_off());
+}
+
+TEST_F(WorkerAtTheEnd, IsNotWaitedForOnceSomebodyStopsTheCoordinator) {
+  region_.options_.goodbye = std::chrono::hours{1};
+  attach(whole_, whole_);
+  side_.on_worker_lost();
+  side_.cut_goodbye_short();
+  EXPECT_FALSE(is_seen_off());
+}
+
+// It may be on another host, with its result.
+TEST_F(WorkerAtTheEnd, IsNotMissedWhereItDidNotAttachSinceTheCoordinatorBegan) {
+  EXPECT_TRUE(is_seen_off());
 }
 
 }  // namespace
