@@ -23,6 +23,7 @@
 #include "diloco/files/file_io.h"
 #include "intra/collective/collective.h"
 #include "intra/cuda/jobs/backend.h"
+#include "intra/worker/rank_claim.h"
 #include "intra/worker/run_worker.h"
 
 namespace causeway::apps {
@@ -89,14 +90,11 @@ run::StartNeeds start_needs(const WorkerFlags& flags, const intra::WorkerOptions
   return needs;
 }
 
-// Two workers of one rank would take its place from each other without end.
 diloco::Descriptor claim(const std::filesystem::path& directory, std::uint32_t rank) {
   diloco::create_private_directories(directory);
   auto lock = diloco::lock_file(directory / fmt::format("worker-{}.lock", rank));
   if (lock) return std::move(*lock);
-  throw run::ConfigError(fmt::format(
-      "--rank {}: a worker of this rank runs in {} already; stop it before another takes its place",
-      rank, directory.string()));
+  throw run::ConfigError(fmt::format("--rank {}: {}", rank, intra::rank_is_taken(directory, rank)));
 }
 
 int run_worker(const WorkerFlags& flags) {

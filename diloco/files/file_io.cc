@@ -36,7 +36,6 @@ Descriptor::~Descriptor() {
 
 namespace {
 
-// Of the whole file, and of whoever opened it: gone when the last copy of the descriptor is.
 struct flock whole_file() {
   struct flock lock {};
   lock.l_type = F_WRLCK;
@@ -55,12 +54,14 @@ std::optional<std::string> read_file(const std::filesystem::path& path) {
   return inter::read_regular_file(path, std::numeric_limits<std::size_t>::max());
 }
 
-std::optional<Descriptor> lock_file(const std::filesystem::path& path) {
+std::optional<Descriptor> lock_file(const std::filesystem::path& path, Held held) {
   Descriptor lock(::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0644));
   if (lock.get() < 0) throw_errno("create", path);
   struct flock whole = whole_file();
-  if (::fcntl(lock.get(), F_OFD_SETLK, &whole) != 0) return std::nullopt;
-  return lock;
+  const int command = held == Held::by_descriptor ? F_OFD_SETLK : F_SETLK;
+  if (::fcntl(lock.get(), command, &whole) == 0) return lock;
+  if (errno != EAGAIN && errno != EACCES) throw_errno("lock", path);
+  return std::nullopt;
 }
 
 bool is_locked(const std::filesystem::path& path) {

@@ -59,9 +59,13 @@ Descriptor open_to_append(const std::filesystem::path& path);
 // In one write, so that a crash leaves at most this text unfinished.
 void append_to_file(const std::filesystem::path& path, std::string_view text);
 
+// Who has a lock: whoever has a copy of the descriptor, such as a process that was forked, or this
+// process alone. Then no other descriptor of the file may be closed meanwhile.
+enum class Held : std::uint8_t { by_descriptor, by_this_process };
 // The file's lock, the file made if need be; whoever ends gives it back, however that happens.
 // Nothing: another program has it.
-std::optional<Descriptor> lock_file(const std::filesystem::path& path);
+std::optional<Descriptor> lock_file(const std::filesystem::path& path,
+                                    Held held = Held::by_descriptor);
 
 // Whether a program has that lock now. False if there is no such file.
 bool is_locked(const std::filesystem::path& path);

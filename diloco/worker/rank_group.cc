@@ -104,7 +104,14 @@ std::string RankGroup::objection(const AttachRequest& request) const {
 }
 
 void RankGroup::enter(const SessionPointer& session) {
-  dismiss(roster_.enter(session->request->rank, session));
+  const std::uint32_t rank = session->request->rank;
+  if (members().contains(rank) || roster_.waiting().contains(rank)) {
+    spdlog::warn(
+        "{}: a worker of rank {} attaches in the place of one whose connection is still open. If "
+        "both run, stop one: they take the place from each other again and again",
+        options_.region, rank);
+  }
+  dismiss(roster_.enter(rank, session));
 }
 
 void RankGroup::leave(const SessionPointer& session) {

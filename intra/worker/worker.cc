@@ -11,6 +11,7 @@
 
 #include "diloco/files/error.h"
 #include "diloco/files/fault_point.h"
+#include "diloco/worker/coordinator_link.h"
 #include "intra/base/error.h"
 #include "intra/base/resources.h"
 #include "intra/base/strided_tensor.h"
@@ -18,6 +19,7 @@
 #include "intra/outer/outer_round.h"
 #include "intra/outer/run_settings.h"
 #include "intra/outer/state_file.h"
+#include "intra/worker/rank_claim.h"
 #include "intra/worker/round_driver.h"
 #include "intra/worker/worker_arguments.h"
 #include "intra/worker/worker_result.h"
@@ -35,8 +37,11 @@ class Worker::Implementation final : private intra::RoundTrainer {
         spans_(layout_, state_),
         initial_(gathered(initial(layout_))),
         driver_(worker_arguments::region_of(settings_), state_, *this) {
+    // A directory that is not there may be mistyped, and is not made before somebody answers.
+    if (std::filesystem::exists(settings_.directory)) claim();
     if (!load_outer_state(settings_.directory, layout_, state_)) start_afresh();
     follow([] {});
+    if (!claim_) claim();
   }
 
   const diloco::Layout& layout() const { return layout_; }
@@ -123,6 +128,12 @@ class Worker::Implementation final : private intra::RoundTrainer {
     driver_.join(*gathering_, make_round());
     if (gathering_->attachment().offers_initial && state_.version == 0) driver_.offer_initial();
     diloco::reached(diloco::ProtocolState::attached);
+  }
+
+  void claim() {
+    claim_ = intra::claim_rank(settings_.directory, 0, [this](const std::string& what) {
+      diloco::keep_waiting_or_throw(settings_.keep_waiting, what);
+    });
   }
 
   diloco::AttachRequest request() const {
@@ -259,7 +270,7 @@ class Worker::Implementation final : private intra::RoundTrainer {
     if (progress_.phase() == "encode" || progress_.phase() == "apply") outer_s_ += seconds;
   }
 
-  void report() {
+  void report() override {
     charge_wait();
     const auto here = static_cast<double>(steps_here_ * settings_.tokens_per_step);
     progress_.set_tokens(steps_ * settings_.tokens_per_step);
@@ -291,6 +302,7 @@ class Worker::Implementation final : private intra::RoundTrainer {
   }
 
   WorkerSettings settings_;
+  intra::RankClaim claim_;
   diloco::Layout layout_;
   intra::OuterState state_;
   intra::HostSpans spans_;

@@ -7,6 +7,7 @@
 
 #include "diloco/files/error.h"
 #include "tests/diloco/worker/worker_server_fixture.h"
+#include "tests/support/captured_log.h"
 
 namespace causeway::diloco {
 namespace {
@@ -192,9 +193,12 @@ TEST_P(WorkerServerTest, ARankThatComesLateIsTakenInWhenTheOthersAskWhatToDo) {
 }
 
 TEST_P(WorkerServerTest, ARestartedRankReplacesTheOldGathering) {
+  const test::CapturedLog log;
   start(1);
   const auto old = attach(0, 1);
+  EXPECT_FALSE(log.has("a worker of rank 0 attaches in the place of one"));
   const auto fresh = attach(0, 1);
+  EXPECT_TRUE(log.has("a worker of rank 0 attaches in the place of one")) << "two may run";
   EXPECT_TRUE(old->lost());
   EXPECT_FALSE(fresh->lost());
 }
