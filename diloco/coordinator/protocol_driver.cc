@@ -39,27 +39,28 @@ Time now() {
   return std::chrono::duration_cast<Time>(steady_clock::now().time_since_epoch());
 }
 
-ProtocolOptions with_clock(ProtocolOptions options) {
-  const auto wall = std::chrono::system_clock::now().time_since_epoch();
-  options.unix_s_at_zero = std::chrono::duration<double>(wall - now()).count();
-  return options;
-}
-
 }  // namespace
+
+double system_wall_clock() {
+  const auto since_1970 = std::chrono::system_clock::now().time_since_epoch();
+  return std::chrono::duration<double>(since_1970).count();
+}
 
 ProtocolDriver::ProtocolDriver(const asio::any_io_executor& executor, CoordinatorEnd& ending,
                                const inter::Spool& spool, ProtocolOptions options,
-                               PersistentState state, CarryOut carry_out)
+                               PersistentState state, CarryOut carry_out, WallClock wall_clock)
     : ending_(ending),
       spool_(spool),
-      protocol_(with_clock(std::move(options)), std::move(state)),
+      protocol_(std::move(options), std::move(state)),
       carry_out_(std::move(carry_out)),
+      wall_clock_(std::move(wall_clock)),
       tick_(executor) {}
 
 void ProtocolDriver::handle(const Event& event) {
   if (!ending_.going_on()) return;
   ending_.guard([&] {
     protocol_.set_room(spool_.free_bytes(), spool_.begun());
+    protocol_.set_wall_clock(wall_clock_());
     for (const Action& action : protocol_.handle(event, now())) carry_out_(action);
     arm_tick();
   });

@@ -65,15 +65,18 @@ class CoordinatorEnd {
   inter::Signal changed_;
 };
 
+double system_wall_clock();  // in seconds since 1970
+
 class ProtocolDriver {
  public:
   using CarryOut = std::function<void(const Action&)>;
+  using WallClock = std::function<double()>;
 
   // `ending` and `spool` must outlive it. What `carry_out` throws goes to the former, and no later
   // action is done.
   ProtocolDriver(const asio::any_io_executor& executor, CoordinatorEnd& ending,
                  const inter::Spool& spool, ProtocolOptions options, PersistentState state,
-                 CarryOut carry_out);
+                 CarryOut carry_out, WallClock wall_clock = system_wall_clock);
 
   // Does nothing once the end has come.
   void handle(const Event& event);
@@ -91,6 +94,7 @@ class ProtocolDriver {
   const inter::Spool& spool_;
   RoundProtocol protocol_;
   CarryOut carry_out_;
+  WallClock wall_clock_;
   asio::steady_timer tick_;
 };
 

@@ -92,15 +92,18 @@ Descriptor open_to_append(const std::filesystem::path& path) {
   return file;
 }
 
-void append_to_file(const std::filesystem::path& path, std::string_view text) {
-  const Descriptor file = open_to_append(path);
-  const off_t before = ::lseek(file.get(), 0, SEEK_END);
+void append_whole(int fd, std::span<const std::byte> bytes, const std::filesystem::path& path) {
+  const off_t before = ::lseek(fd, 0, SEEK_END);
   try {
-    write_all(file.get(), std::as_bytes(std::span(text)), path);
-  } catch (...) {  // the next line must not continue this one
-    if (before >= 0) static_cast<void>(::ftruncate(file.get(), before) == 0);
+    write_all(fd, bytes, path);
+  } catch (...) {  // what comes next must not continue a part of this
+    if (before >= 0) static_cast<void>(::ftruncate(fd, before) == 0);
     throw;
   }
+}
+
+void append_to_file(const std::filesystem::path& path, std::string_view text) {
+  append_whole(open_to_append(path).get(), std::as_bytes(std::span(text)), path);
 }
 
 void replace_file(const std::filesystem::path& path, std::span<const std::byte> content,

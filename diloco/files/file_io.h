@@ -71,6 +71,8 @@ std::optional<Descriptor> lock_file(const std::filesystem::path& path,
 bool is_locked(const std::filesystem::path& path);
 
 void write_all(int fd, std::span<const std::byte> bytes, const std::filesystem::path& path);
+// At the end of an open file: all of it, or nothing if that throws.
+void append_whole(int fd, std::span<const std::byte> bytes, const std::filesystem::path& path);
 
 // SHA-256 of a whole file.
 // Of an open file, from its beginning. Nothing if `stop`, which is asked every few megabytes, says

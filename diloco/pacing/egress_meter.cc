@@ -63,10 +63,23 @@ double OwnEgress::total(double now, double agreed) {
 
 // ---- What the records tell ----
 
-// A clock that was set back gives nobody new money.
-void EgressMeter::Calendar::turn_to(std::int64_t now, double spent) {
-  if (now > number) spent_before = spent;
-  number = now;
+// A clock that is set back gives nobody new money, and a day that comes again goes on with what is
+// left of its own. A clock that was ahead once costs no more than one day's money: the days after
+// that are new.
+double EgressMeter::Calendar::spent_before(std::int64_t number, double spent) const {
+  if (number <= number_) return spent_before_;
+  const auto given = given_.find(number);
+  return given == given_.end() ? spent : given->second;
+}
+
+void EgressMeter::Calendar::turn_to(std::int64_t number, double spent) {
+  spent_before_ = spent_before(number, spent);
+  number_ = number;
+  given_.try_emplace(number, spent_before_);
+}
+
+double EgressMeter::Calendar::spent_in(std::int64_t number, double spent) const {
+  return spent - spent_before(number, spent);
 }
 
 void EgressMeter::add(const CommitRecord& record, std::uint64_t step, std::uint32_t steps) {
@@ -77,11 +90,22 @@ void EgressMeter::add(const CommitRecord& record, std::uint64_t step, std::uint3
   day_.turn_to(day_number(at_s), spent_);
   month_.turn_to(month_number(at_s), spent_);
   spent_ = std::max(spent_, cost_of(record));
-  if (!samples_.empty() && at_s < samples_.back().at_s) samples_.clear();
+  bear_clock_set_back(at_s);
   Sample sample{.at_s = at_s, .spent = spent_, .steps = steps};
   if (record.measured) sample.step_s = record.measured->step_s;
   samples_.push_back(sample);
   if (samples_.size() > kSamples) samples_.pop_front();
+}
+
+// What rounds cost stays known: without it, each change of leader would give a round that nothing
+// limits. The round that the clock was set back in counts as one of mean length.
+void EgressMeter::bear_clock_set_back(double at_s) {
+  if (samples_.empty() || at_s >= samples_.back().at_s) return;
+  if (!knows_costs()) return samples_.clear();
+  const double mean_s =
+      (samples_.back().at_s - samples_.front().at_s) / static_cast<double>(samples_.size() - 1);
+  const double back_s = samples_.back().at_s + mean_s - at_s;
+  for (Sample& sample : samples_) sample.at_s -= back_s;
 }
 
 double EgressMeter::round_cost() const {
@@ -132,14 +156,11 @@ std::vector<Spending> EgressMeter::spendings(double at_s) const {
                    .round_cost = round_cost(),
                    .until_unix_s = until_unix_s});
   };
-  add(Period::day, budget_.per_day, spent_in(day_, day_number(at_s)), end_of_day(at_s));
-  add(Period::month, budget_.per_month, spent_in(month_, month_number(at_s)), end_of_month(at_s));
+  add(Period::day, budget_.per_day, day_.spent_in(day_number(at_s), spent_), end_of_day(at_s));
+  add(Period::month, budget_.per_month, month_.spent_in(month_number(at_s), spent_),
+      end_of_month(at_s));
   if (budget_.total > 0) all.push_back(of_run());
   return all;
-}
-
-double EgressMeter::spent_in(const Calendar& calendar, std::int64_t number) const {
-  return number > calendar.number ? 0 : spent_ - calendar.spent_before;
 }
 
 double EgressMeter::now_s() const {

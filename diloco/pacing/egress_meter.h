@@ -101,10 +101,18 @@ class EgressMeter {
     std::uint32_t steps = 0;     // of its round
     double step_s = 0;           // measured; 0: not
   };
-  struct Calendar {  // a day or a month
-    std::int64_t number = 0;
-    double spent_before = 0;
-    void turn_to(std::int64_t now, double spent);
+  // Days or months, as the clocks of the leaders name them: these may differ, and be set back.
+  class Calendar {
+   public:
+    void turn_to(std::int64_t number, double spent);
+    double spent_in(std::int64_t number, double spent) const;
+
+   private:
+    double spent_before(std::int64_t number, double spent) const;
+
+    std::int64_t number_ = 0;               // of the newest record
+    double spent_before_ = 0;               // and what was spent before its money was given
+    std::map<std::int64_t, double> given_;  // to each that a record named: what was spent before
   };
 
   bool knows_costs() const { return samples_.size() >= 2; }
@@ -113,7 +121,7 @@ class EgressMeter {
   double overhead_s() const;  // of a round, whatever its steps
   Spending of_run() const;
   std::vector<Spending> spendings(double at_s) const;
-  double spent_in(const Calendar& calendar, std::int64_t number) const;
+  void bear_clock_set_back(double at_s);
   double now_s() const;        // of the newest record
   double open_ends_s() const;  // about
   double rounds_under_way() const;

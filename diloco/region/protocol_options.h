@@ -53,7 +53,6 @@ struct ProtocolOptions : SyncRules {
   // Inner steps that this region's worker goes on with after it contributed, before it needs the
   // outcome; at most those of the next round.
   std::uint32_t overlap_steps = 0;
-  double unix_s_at_zero = 0;  // what a clock on the wall shows at Time{0}
   float outer_momentum = 0;
   Time heartbeat{std::chrono::milliseconds{500}};
   // From so many regions on, what a region says to hold is gathered (round/exchange.h).

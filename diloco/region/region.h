@@ -84,6 +84,7 @@ struct Region {
 
   // Each refers to some of those before it.
   const ProtocolOptions options;
+  double unix_s = 0;  // what a clock on the wall shows now
   Outbox out;
   Peers peers;
   Agreement agreement;

@@ -155,7 +155,7 @@ Decider::Verdict Decider::decide(const Steps& steps, Time now) {
   for (const auto& [key, candidate] : candidates_) {
     if (key.part == 0) speeds_.learn(candidate.contribution);
   }
-  verdict.record = make_record(*agreed, barren ? std::vector<Offer>{} : offers(), steps, now);
+  verdict.record = make_record(*agreed, barren ? std::vector<Offer>{} : offers(), steps);
   verdict.record->run_id = run_id;
   return verdict;
 }
@@ -242,7 +242,7 @@ std::vector<Offer> Decider::offers() const {
 }
 
 CommitRecord Decider::make_record(const Digest& agreed, const std::vector<Offer>& offers,
-                                  const Steps& steps, Time now) const {
+                                  const Steps& steps) const {
   const Weights weights = weigh(offers, membership_.region_count());
   const Round past = round_ + 1;
   const Round cap = options_.staleness_max * options_.pace.fragments;
@@ -265,19 +265,18 @@ CommitRecord Decider::make_record(const Digest& agreed, const std::vector<Offer>
   record.next_sharded = is_next_sharded(offers);
   // Shards are with the summers of their round alone.
   if (sharded_ || record.next_sharded) record.expired_before = past;
-  add_egress(record, now);
+  add_egress(record);
   return record;
 }
 
 // Costs only grow: what a region says next may have come earlier.
-void Decider::add_egress(CommitRecord& record, Time now) const {
+void Decider::add_egress(CommitRecord& record) const {
   if (!options_.k_policy.budget.limits()) return;
   std::map<std::string, double> costs = egress_;
   for (const auto& [key, candidate] : candidates_) {
     double& cost = costs[key.region];
     cost = std::max(cost, candidate.contribution.egress_cost);
   }
-  record.decided_unix_s = options_.unix_s_at_zero + std::chrono::duration<double>(now).count();
   for (const auto& [region, cost] : costs) record.egress.push_back({region, cost});
 }
 

@@ -128,8 +128,8 @@ class Decider {
   std::vector<Contribution> remove_diverged(const std::optional<Digest>& agreed);
   std::vector<Offer> offers() const;
   CommitRecord make_record(const Digest& agreed, const std::vector<Offer>& offers,
-                           const Steps& steps, Time now) const;
-  void add_egress(CommitRecord& record, Time now) const;
+                           const Steps& steps) const;
+  void add_egress(CommitRecord& record) const;
   std::optional<RoundMeasure> measured(const std::vector<Offer>& offers, std::uint32_t k) const;
   std::vector<Standing> standings(std::uint32_t next_k) const;
   void learn_lateness();

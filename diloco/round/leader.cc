@@ -83,6 +83,7 @@ void Leader::decide(Time now) {
   if (verdict.record) {
     verdict.record->k_decision = region_.history.k_policy().next();
     verdict.record->revision = region_.history.revision();
+    if (region_.options.k_policy.budget.limits()) verdict.record->decided_unix_s = region_.unix_s;
     const bool sums = decider_->sharded() && !verdict.record->participants.empty();
     sums ? begin_vote(*verdict.record, now) : propose(*verdict.record, now);
   }

@@ -126,6 +126,9 @@ class RoundProtocol {
       : region_(std::move(options), std::move(state)) {}
 
   std::vector<Action> handle(const Event& event, Time now);
+  // What a clock on the wall shows, in seconds since 1970. Told before each event: unlike the time
+  // of handle(), it goes on while the host is suspended, and may be set back.
+  void set_wall_clock(double unix_s) { region_.unix_s = unix_s; }
   // How many bytes the disk has room for beside the blobs that are here or have begun, and which
   // have begun. Told before an event; without it there is room for everything.
   void set_room(std::uint64_t bytes, std::set<inter::BlobId> begun) {

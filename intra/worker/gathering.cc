@@ -34,12 +34,19 @@ class WaitLog {
 };
 
 constexpr std::chrono::seconds kPatienceToStop{2};  // with the ranks that are missing
+constexpr std::chrono::seconds kPatience{10};       // with a coordinator that does not answer
 
 [[noreturn]] void stop() {
   throw std::system_error(Errc::interrupted, "stopped by a signal");
 }
 
 }  // namespace
+
+bool Silence::is_long(const std::string& what) {
+  const auto now = std::chrono::steady_clock::now();
+  if (!what.starts_with(diloco::WorkerSession::kNobodyAnswers)) answered_at_ = now;
+  return now - answered_at_ > kPatience;
+}
 
 Gathering::Gathering(const diloco::AttachRequest& request, const Attach& attach,
                      const MakeGroup& make_group, Interrupted interrupted, const Waiting& waiting)

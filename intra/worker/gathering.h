@@ -3,6 +3,7 @@
 // made known to all at the same point, so that all leave together.
 #pragma once
 
+#include <chrono>
 #include <exception>
 #include <functional>
 #include <memory>
@@ -25,6 +26,17 @@ using Attach = std::function<std::unique_ptr<diloco::WorkerSession>(const diloco
 // any more, as the coordinator ended it or somebody asked this rank to stop.
 using MakeGroup = std::function<std::unique_ptr<Collective>(const diloco::Attachment&,
                                                             const std::function<bool()>& given_up)>;
+
+// How long nobody has answered for the region. Whoever finds a result then may take it that the
+// coordinator has ended with the run; before, that it is still to be started.
+class Silence {
+ public:
+  // Told of each wait, with what is waited for.
+  bool is_long(const std::string& what);
+
+ private:
+  std::chrono::steady_clock::time_point answered_at_ = std::chrono::steady_clock::now();
+};
 
 class Gathering {
  public:

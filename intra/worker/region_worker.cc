@@ -24,7 +24,6 @@ namespace causeway::intra {
 namespace {
 
 constexpr int kReloadsMax = 3;
-constexpr std::chrono::seconds kPatience{10};  // with a coordinator that does not answer
 
 RoundDriver::Region region_of(const WorkerOptions& options) {
   return {.name = options.region,
@@ -142,10 +141,8 @@ std::unique_ptr<Gathering> RegionWorker::attach() {
                             .given_up = given_up});
   };
   // The other ranks may have ended the run while this one was away, and the coordinator with them.
-  using Clock = std::chrono::steady_clock;
-  const auto waiting = [this, answered_at = Clock::now()](const std::string& what) mutable {
-    if (!what.starts_with(diloco::WorkerSession::kNobodyAnswers)) answered_at = Clock::now();
-    if (Clock::now() - answered_at > kPatience) ended_by_others_ = result_of_others();
+  const auto waiting = [this, silence = Silence()](const std::string& what) mutable {
+    if (silence.is_long(what)) ended_by_others_ = result_of_others();
   };
   diloco::AttachRequest request = driver_.request();
   // A rank that was away reads what is there now, and would be refused beside one that does not.

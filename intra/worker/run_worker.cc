@@ -16,6 +16,7 @@
 #include "intra/step/memory_need.h"
 #include "intra/step/training_state.h"
 #include "intra/worker/region_worker.h"
+#include "intra/worker/state_saver.h"
 #include "intra/worker/worker_result.h"
 
 namespace causeway::intra {
@@ -115,7 +116,7 @@ class SynchronousWorker {
     shown_ = Clock::now();
     fill_in();
     progress_.set_phase(phase);
-    write_status(options_.directory, progress_);
+    showing_.attempt([this] { write_status(options_.directory, progress_); });
   }
 
   void fill_in() {
@@ -135,6 +136,7 @@ class SynchronousWorker {
   std::unique_ptr<InnerTrainer> trainer_;  // uses the group
   Stopwatch stopwatch_;
   diloco::Progress progress_;
+  Saving showing_{"status.json"};
   Clock::time_point shown_{};
 };
 

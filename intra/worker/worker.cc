@@ -119,8 +119,8 @@ class Worker::Implementation final : private intra::RoundTrainer {
     };
     gathering_ = std::make_unique<intra::Gathering>(
         request(), diloco::WorkerSession::attach, alone, [this] { return cancelled_ || over_; },
-        [this](const std::string& what) {
-          over_ = has_result();
+        [this, silence = intra::Silence()](const std::string& what) mutable {
+          if (silence.is_long(what)) end_by_result_left();
           if (!over_) ask_whether_to_wait(what);
         });
     run_ = intra::parse_run_settings(gathering_->attachment().settings);
@@ -182,6 +182,16 @@ class Worker::Implementation final : private intra::RoundTrainer {
   bool has_result() const {
     const auto result = intra::read_result(settings_.directory);
     return result && result->progress.round() == state_.version && state_.version > 0;
+  }
+
+  // The coordinator alone knows how long the run is: it may have been made longer.
+  void end_by_result_left() {
+    over_ = has_result();
+    if (!over_) return;
+    spdlog::info(
+        "no coordinator answers, and {} has the result of this state: the run is over. If it was "
+        "made longer, start the coordinator of {} and then this program again",
+        (settings_.directory / "result.json").string(), settings_.region);
   }
 
   void end() {

@@ -11,7 +11,7 @@ import subprocess
 import sys
 import unittest
 
-from harness import CAUSEWAY, DENSE, REGIONS, EndToEnd, namespaces_allowed, processes, read_json, wait_until
+from harness import CAUSEWAY, DENSE, REGIONS, EndToEnd, kill, namespaces_allowed, processes, read_json, wait_until
 from hash_tree import merkle_root
 from run_by_hand import RunByHand
 
@@ -204,6 +204,94 @@ class DiskThatFills(EndToEnd):
         more = (self.seen / "worker-0.log").read_text()[len(log):]
         self.assert_ends_well(child)
         self.assertNotIn("dropped", more)
+
+
+class DiskOfTheRun(EndToEnd):
+    """The disk of a whole run is a small file system in a user namespace of its own. What it holds at the end is copied out of that."""
+
+    def tearDown(self):
+        kill(processes("simulate", str(self.out)))  # a child of the shell that the test started
+        super().tearDown()
+
+    def simulate_on_small_disk(self, config, *flags, again=()):
+        """With `again`: once it has ended, room is made, and it is started again with these flags."""
+        self.out.mkdir()
+        self.kept = self.directory / "kept"
+        words = [CAUSEWAY, "simulate", config, "--out", self.out, "--no-baseline", *flags]
+        first = shlex.join(map(str, words))
+        second = shlex.join(map(str, [*words, *again]))
+        then = f'echo "THE FIRST ENDED WITH $?"; rm {self.out}/filler; {second};' if again else ""
+        inside = f"mount -t tmpfs -o size=120m none {self.out} || exit; {first}; {then} code=$?; cp -r {self.out} {self.kept}; exit $code"
+        child = self.start_program("unshare", "--user", "--map-root-user", "--mount", "sh", "-c", inside, env={"OMP_NUM_THREADS": "1"})
+        self.seen = pathlib.Path(f"/proc/{child.pid}/root{self.out}")
+        wait_until(lambda: child.poll() is not None or self.region("us-east").get("version", 0) >= 3, "three rounds")
+        if re.search("unshare|mount:", child.log.read_text()):
+            self.skipTest("no user namespaces with mounts here")
+        return child
+
+    def region(self, name):
+        try:
+            return read_json(self.seen / "regions" / name / "status.json")
+        except OSError:  # the namespace is not there yet, or no more
+            return {}
+
+    def supervisor(self):
+        (pid,) = processes("simulate", str(self.out))
+        return pid
+
+    def fill(self):
+        with open(self.seen / "filler", "wb", buffering=0) as filler:
+            with self.assertRaisesRegex(OSError, "No space left"):
+                while filler.write(bytes(4096)):
+                    pass
+
+    def wait_for_line(self, text, child):
+        wait_until(lambda: text in child.log.read_text(), f"'{text}'", child)
+
+    def test_training_goes_on_and_what_was_refused_is_written_once_there_is_room(self):
+        child = self.simulate_on_small_disk(self.config(steps=600))
+        self.fill()
+        self.wait_for_line("Training goes on, and what is kept of the run is tried again", child)
+        kill(processes("worker", str(self.out / "regions" / "eu-west")))
+        self.wait_for_line("eu-west worker 0: killed by signal 9", child)
+        (self.seen / "filler").unlink()
+        self.wait_for_line("all files of the run are written again", child)
+        output = self.finish(child)
+        self.assertEqual(output.count("was not written"), 1, output)
+        summary = read_json(self.kept / "summary.json")
+        self.assert_identical(summary)
+        restarts = (self.kept / "restarts.jsonl").read_text().splitlines()
+        self.assertEqual(len(restarts), summary["restarts"])
+        self.assertIn("killed by signal 9", json.loads(restarts[0])["cause"])
+        samples = [json.loads(line) for line in (self.kept / "progress.jsonl").read_text().splitlines()]
+        self.assertEqual(max(sample["version"] for sample in samples), 120)
+        self.assertIn("</html>", (self.kept / "report.html").read_text())
+
+    def test_ctrl_c_on_a_full_disk_ends_the_run_which_goes_on_once_there_is_room(self):
+        child = self.simulate_on_small_disk(self.config(steps=600), again=["--resume"])
+        self.fill()
+        self.wait_for_line("was not written", child)
+        os.kill(self.supervisor(), signal.SIGINT)
+        output = self.finish(child)
+        self.assertIn("THE FIRST ENDED WITH 130", output)
+        self.assertIn("the steps since an earlier state on disk will be taken again", output)
+        self.assert_identical(read_json(self.kept / "summary.json"))
+
+    def test_what_has_no_room_at_the_end_is_named_and_written_when_the_run_is_resumed(self):
+        child = self.simulate_on_small_disk(self.config(steps=100), "--wan", "none", "--sample-tokens", "0", again=["--resume"])
+        supervisor = self.supervisor()
+        os.kill(supervisor, signal.SIGSTOP)
+        wait_until(lambda: not any(processes(str(self.out / "regions" / region)) for region in REGIONS), "the regions to end")
+        self.fill()
+        os.kill(supervisor, signal.SIGCONT)
+        first, second = self.finish(child).split("THE FIRST ENDED WITH 5\n")
+        self.assertIn("All regions hold the same bits", first)
+        for name in ("summary.json", "report.html", "events.jsonl"):
+            self.assertRegex(first, name + r" is missing or not whole: cannot \S+ \S+/run/" + name)
+        self.assertIn("0 bytes are free", first)
+        self.assertIn("--resume", first)
+        self.assertNotIn("missing", second)
+        self.assert_identical(read_json(self.kept / "summary.json"))
 
 
 class Diverged(EndToEnd):

@@ -238,12 +238,16 @@ pid_t parent_of(const std::filesystem::path& process) {
   return 0;
 }
 
+// Those that can be seen: a process without a free descriptor sees none.
 std::multimap<pid_t, pid_t> children_by_parent() {
+  namespace fs = std::filesystem;
   std::multimap<pid_t, pid_t> children;
-  for (const auto& entry : std::filesystem::directory_iterator("/proc")) {
-    const std::string name = entry.path().filename();
+  std::error_code unreadable;
+  fs::directory_iterator entry("/proc", unreadable);
+  for (; entry != fs::directory_iterator(); entry.increment(unreadable)) {
+    const std::string name = entry->path().filename();
     if (std::isdigit(static_cast<unsigned char>(name.front())) == 0) continue;
-    children.emplace(parent_of(entry.path()), static_cast<pid_t>(std::stol(name)));
+    children.emplace(parent_of(entry->path()), static_cast<pid_t>(std::stol(name)));
   }
   return children;
 }

@@ -109,12 +109,16 @@ std::optional<std::uint16_t> read_listening_port(const std::filesystem::path& re
   return port;
 }
 
-void append_restart(const std::filesystem::path& file, const Restart& restart) {
-  append_lines(file, {{{"event", "restart"},
-                       {"process", restart.process},
-                       {"round", restart.round},
-                       {"cause", restart.cause},
-                       {"time_s", restart.time_s}}});
+void append_restarts(const std::filesystem::path& file, const std::vector<Restart>& restarts) {
+  std::vector<OrderedJson> lines;
+  for (const Restart& restart : restarts) {
+    lines.push_back({{"event", "restart"},
+                     {"process", restart.process},
+                     {"round", restart.round},
+                     {"cause", restart.cause},
+                     {"time_s", restart.time_s}});
+  }
+  append_lines(file, lines);
 }
 
 std::vector<Restart> read_restarts(const std::filesystem::path& file) {

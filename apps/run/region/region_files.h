@@ -53,7 +53,7 @@ struct Restart {
   double time_s = 0;  // since the run began
   std::string json;   // the whole line, filled in by read_restarts
 };
-void append_restart(const std::filesystem::path& file, const Restart& restart);
+void append_restarts(const std::filesystem::path& file, const std::vector<Restart>& restarts);
 std::vector<Restart> read_restarts(const std::filesystem::path& file);
 
 std::optional<std::uint16_t> read_listening_port(const std::filesystem::path& region_directory);

@@ -142,16 +142,27 @@ void Monitor::take(std::size_t index, const std::string& series, const RegionSta
   new_samples_.push_back(last);
 }
 
-// On disk, and in TensorBoard's files, which begin with what earlier sessions observed.
+// On disk, and in TensorBoard's files.
 void Monitor::keep_new_samples() {
-  if (new_samples_.empty()) return;
-  if (!tensorboard_) {
+  draw_new_samples();
+  unwritten_.insert(unwritten_.end(), new_samples_.begin(), new_samples_.end());
+  new_samples_.clear();
+  if (unwritten_.empty()) return;
+  files_.attempt("progress.jsonl", [this] {
+    append_samples(directory_.progress_file(), unwritten_);
+    unwritten_.clear();
+  });
+}
+
+// TensorBoard's files begin with what earlier sessions observed.
+void Monitor::draw_new_samples() {
+  if (!tensorboard_ && !new_samples_.empty()) {
     tensorboard_.emplace(directory_.path(), directory_.read_spent().began_s);
     for (const Sample& sample : read_samples(directory_.progress_file())) tensorboard_->add(sample);
   }
-  append_samples(directory_.progress_file(), new_samples_);
+  if (!tensorboard_) return;
   for (const Sample& sample : new_samples_) tensorboard_->add(sample);
-  new_samples_.clear();
+  files_.attempt("tensorboard", [this] { tensorboard_->write(); });
 }
 
 void Monitor::finish_observation(double elapsed_s) {

@@ -16,6 +16,7 @@
 #include "apps/run/region/region_files.h"
 #include "apps/run/region/run_directory.h"
 #include "apps/run/simulate/display.h"
+#include "apps/run/simulate/refused_files.h"
 #include "apps/run/watch/tensorboard.h"
 
 namespace causeway::run {
@@ -23,7 +24,11 @@ namespace causeway::run {
 class Monitor {
  public:
   Monitor(const Config& config, const RunDirectory& directory);
+  Monitor(const Monitor&) = delete;
+  Monitor& operator=(const Monitor&) = delete;
 
+  // What the disk refuses is noted here.
+  RefusedFiles& files() { return files_; }
   void note(std::string text) { view_.notes.push_back(std::move(text)); }
 
   // `elapsed_s` since the phase began, earlier sessions included.
@@ -41,6 +46,7 @@ class Monitor {
   void take(std::size_t index, const std::string& series, const RegionStatus& status,
             double elapsed_s);
   void keep_new_samples();
+  void draw_new_samples();
   void finish_observation(double elapsed_s);
   void follow_k(const RegionStatus& status);
   double wan_rate(double elapsed_s);
@@ -49,12 +55,13 @@ class Monitor {
   const Config& config_;
   const RunDirectory& directory_;
   View view_;
+  RefusedFiles files_{[this](const std::string& text) { note(text); }};
   std::string k_change_;  // the newest that was noted
   std::map<std::string, std::uint64_t> versions_;
   std::map<std::string, std::uint64_t> earlier_pids_;  // of coordinators of earlier sessions
   std::set<std::string> worked_;                       // regions: has_worked
   std::map<std::string, Sample> last_samples_;
-  std::vector<Sample> new_samples_;
+  std::vector<Sample> new_samples_, unwritten_;  // of this look; not in progress.jsonl yet
   std::map<std::string, std::optional<double>> validated_;  // newest validation losses by series
   std::optional<Tensorboard> tensorboard_;                  // opened with the first sample
   std::deque<std::pair<double, std::uint64_t>>

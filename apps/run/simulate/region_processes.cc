@@ -245,13 +245,17 @@ asio::awaitable<std::string> sample_text(asio::any_io_executor executor, const L
   generate.environment = {{"OMP_NUM_THREADS", std::to_string(launch.cores)}};
   generate.output = out / "sample.txt";
   generate.log = out / "generate.log";
-  std::filesystem::remove(generate.output);
-  Process process(std::move(executor), generate);
-  const ExitStatus status = co_await process.wait();
-  if (status.ok()) co_return inter::printable(read_text_file(generate.output));
-  std::fprintf(stderr,
-               "causeway: there is no sample of text, because generate ended with %s; see %s\n",
-               to_string(status).c_str(), generate.log.c_str());
+  std::string why;
+  try {
+    std::filesystem::remove(generate.output);
+    Process process(std::move(executor), generate);
+    const ExitStatus status = co_await process.wait();
+    if (status.ok()) co_return inter::printable(read_text_file(generate.output));
+    why = "generate ended with " + to_string(status) + "; see " + generate.log.string();
+  } catch (const std::system_error& error) {
+    why = error.what();
+  }
+  std::fprintf(stderr, "causeway: there is no sample of text, because %s\n", why.c_str());
   co_return "";
 }
 

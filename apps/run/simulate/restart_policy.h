@@ -28,6 +28,8 @@ class RestartPolicy {
   std::uint64_t last_progress_ = 0;
 };
 
+inline constexpr int kNoRoom = 5;  // exit code of ours: a disk is full
+
 // What it means that a process ended.
 struct Ending {
   enum class Kind : std::uint8_t {

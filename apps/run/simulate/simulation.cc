@@ -6,8 +6,12 @@
 #include <cstdio>
 #include <cstdlib>
 #include <exception>
+#include <map>
 #include <optional>
+#include <string>
+#include <system_error>
 #include <thread>
+#include <vector>
 
 #include <unistd.h>
 
@@ -30,6 +34,7 @@
 #include "apps/run/simulate/summary.h"
 #include "apps/run/simulate/supervisor.h"
 #include "apps/run/tune/predict.h"
+#include "inter/base/file.h"
 #include "inter/base/text.h"
 #include "intra/data/data.h"
 #include "intra/step/evaluation.h"
@@ -152,6 +157,27 @@ class Simulation {
   }
 
   asio::awaitable<int> go() {
+    const int exit_code = co_await train_and_report();
+    const std::map<std::string, std::system_error>& refused = monitor_.files().list();
+    for (const auto& [file, error] : refused)
+      std::fprintf(stderr, "causeway: %s is missing or not whole: %s\n", file.c_str(),
+                   error.what());
+    if (exit_code != 0 || refused.empty()) co_return exit_code;
+    std::fprintf(stderr,
+                 "causeway: make room or repair the disk, then write what is missing with:\n  %s\n",
+                 resume_command().c_str());
+    throw std::system_error(gravest(refused),
+                            "the run is over, but not all of its files are written");
+  }
+
+  // Room is what a launcher can wait for.
+  static std::error_code gravest(const std::map<std::string, std::system_error>& refused) {
+    const auto lacks_room = [](const auto& one) { return inter::is_out_of_room(one.second); };
+    const auto found = std::ranges::find_if(refused, lacks_room);
+    return (found == refused.end() ? refused.begin() : found)->second.code();
+  }
+
+  asio::awaitable<int> train_and_report() {
     if (!training_is_complete()) {
       const SupervisionOutcome outcome = co_await train();
       if (outcome.exit_code != 0) co_return explain(outcome);
@@ -179,8 +205,8 @@ class Simulation {
     options.on_restart = [this](const Death& death) {
       ++spent_.restarts;
       const auto& [process, status, pause, log] = death;
-      append_restart(directory_.restarts_file(),
-                     {process.label, process.progress(), to_string(status), spent_.wall_s, ""});
+      new_restarts_.push_back(
+          {process.label, process.progress(), to_string(status), spent_.wall_s, ""});
       monitor_.note(process.label + ": " + to_string(status) + last_words(status, log) +
                     "; starting it again in " + format_duration(double(pause.count()) / 1000));
     };
@@ -192,13 +218,26 @@ class Simulation {
                                  });
   }
 
+  void keep() {
+    monitor_.files().attempt("simulation.json", [this] { directory_.write_spent(spent_); });
+    if (new_restarts_.empty()) return;
+    monitor_.files().attempt("restarts.jsonl", [this] {
+      append_restarts(directory_.restarts_file(), new_restarts_);
+      new_restarts_.clear();
+    });
+  }
+
   // On the terminal, and now and then in report.html.
   void show(const View& view) {
     display_.update(view);
     if (Clock::now() < next_page_) return;
     next_page_ = Clock::now() + kPageInterval;
-    write_text_file(directory_.path() / "report.html",
-                    report_html_so_far(view, read_samples(directory_.progress_file())));
+    write_page(report_html_so_far(view, read_samples(directory_.progress_file())));
+  }
+
+  void write_page(const std::string& html) {
+    monitor_.files().attempt("report.html",
+                             [&] { write_text_file(directory_.path() / "report.html", html); });
   }
 
   asio::awaitable<SupervisionOutcome> run_baseline() {
@@ -224,22 +263,32 @@ class Simulation {
       return std::chrono::duration<double>(Clock::now() - began).count();
     };
     std::optional<SupervisionOutcome> outcome;
-    std::exception_ptr failure;
+    std::exception_ptr failure;  // the first, of the supervisor or of a look
     asio::co_spawn(context_, supervisor_->run(),
                    [&](std::exception_ptr error, SupervisionOutcome result) {
-                     failure = error;
+                     if (!failure) failure = error;
                      outcome = std::move(result);
                      redraw_.cancel();
                    });
+    const auto look = [&] {
+      if (failure) return;
+      try {
+        show(seconds());
+        keep();
+      } catch (...) {
+        failure = std::current_exception();
+        supervisor_->interrupt();
+      }
+    };
+    // Until the supervisor is done, whatever a look throws: what it completes with is in this
+    // frame, and Ctrl-C reaches the processes through it.
     while (!outcome) {
-      show(seconds());
-      directory_.write_spent(spent_);
+      look();
       redraw_.expires_after(kRedraw);
       asio::error_code ignored;
       co_await redraw_.async_wait(asio::redirect_error(asio::use_awaitable, ignored));
     }
-    show(seconds());
-    directory_.write_spent(spent_);
+    look();
     display_.finish();
     supervisor_.reset();
     if (failure) std::rethrow_exception(failure);
@@ -291,7 +340,8 @@ class Simulation {
                  end.empty() ? "." : ":");
     for (const std::string& line : end)
       std::fprintf(stderr, "  %s\n", inter::printable(line).c_str());
-    const bool may_go_on = outcome.exit_code == 1 || outcome.exit_code == 3 || outcome.mendable;
+    const int code = outcome.exit_code;
+    const bool may_go_on = code == 1 || code == 3 || code == kNoRoom || outcome.mendable;
     if (may_go_on) {
       std::fprintf(stderr,
                    "causeway: the saved state is kept. Remove the cause, then go on with:\n  %s\n",
@@ -302,8 +352,10 @@ class Simulation {
 
   // False: the regions hold other parameters at the end.
   asio::awaitable<bool> report() {
-    directory_.link_outputs(config_.sync.founder);
-    merge_events(config_, directory_.path());
+    RefusedFiles& files = monitor_.files();
+    files.attempt("checkpoints/final or ledger",
+                  [this] { directory_.link_outputs(config_.sync.founder); });
+    files.attempt("events.jsonl", [this] { merge_events(config_, directory_.path()); });
     SimulationFacts facts;
     facts.wall_s = spent_.wall_s;
     facts.baseline_wall_s = spent_.baseline_wall_s;
@@ -316,8 +368,9 @@ class Simulation {
     const std::vector<Sample> samples = read_samples(directory_.progress_file());
     const std::string text =
         co_await sample_text(context_.get_executor(), launch_, options_.sample_tokens);
-    write_text_file(directory_.path() / "summary.json", to_json(summary));
-    write_text_file(directory_.path() / "report.html", report_html(summary, samples, text));
+    files.attempt("summary.json",
+                  [&] { write_text_file(directory_.path() / "summary.json", to_json(summary)); });
+    write_page(report_html(summary, samples, text));
     std::fputs(report_text(summary, text, directory_.path()).c_str(), stdout);
     std::fflush(stdout);
     co_return summary.same_parameters;
@@ -331,6 +384,7 @@ class Simulation {
   std::unique_ptr<Wan> wan_;
   RunDirectory directory_;
   RunDirectory::Spent spent_;
+  std::vector<Restart> new_restarts_;  // not in restarts.jsonl yet
   Launch launch_;
   Monitor monitor_;
   Display display_;

@@ -135,7 +135,8 @@ asio::awaitable<bool> Supervisor::pause_before_restart(Child& child, const ExitS
     pause = child.policy.on_death(child.task.progress());
   }
   if (!pause) {
-    end_all({final ? ending.exit_code : 1, child.task.label,
+    const bool tells = final || ending.exit_code == kNoRoom;
+    end_all({tells ? ending.exit_code : 1, child.task.label,
              how_it_ended(child, status) + ending.note, child.log, ending.mendable});
     kill_stragglers();
     co_return false;

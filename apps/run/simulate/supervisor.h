@@ -39,7 +39,8 @@ struct Death {
 };
 
 struct SupervisionOutcome {
-  int exit_code = 0;  // 0; 2, 3 or 4 from a process; 1 died too often; 130 interrupted
+  // 0; 2, 3 or 4 from a process; 1 died too often, or 5 for want of room; 130 interrupted
+  int exit_code = 0;
   std::string label;  // of the process that ended the run
   // One sentence: why the run ended, or which process was interrupted and could not save. Else
   // empty.

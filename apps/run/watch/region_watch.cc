@@ -63,13 +63,18 @@ void RegionWatch::add(const std::string& event) {
   spdlog::info("{}: {}", region_, lines_.next(*round));
   metrics_.count(*round);
   try {
-    write(*round);
+    draw(*round);
+    tensorboard_.write();
   } catch (const std::system_error& error) {
-    spdlog::warn("{}: {}; the curves of this round are not kept", region_, error.what());
+    if (!std::exchange(curves_refused_, true))
+      spdlog::warn("{}: {}; the curves lack rounds until there is room", region_, error.what());
+    return;
   }
+  if (std::exchange(curves_refused_, false))
+    spdlog::info("{}: the curves have all rounds again", region_);
 }
 
-void RegionWatch::write(const LoggedRound& round) {
+void RegionWatch::draw(const LoggedRound& round) {
   if (!begun_) {
     for (const LoggedRound& earlier : applied_rounds(directory_)) {
       if (earlier.round < round.round) tensorboard_.add(sample_of(earlier));

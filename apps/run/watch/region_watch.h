@@ -25,7 +25,8 @@ class RegionWatch {
               const std::string& metrics);
   // Called every second by the thread whose health is shown.
   void beat();
-  // A line of events.jsonl. What cannot be written is left out: a full disk ends no region.
+  // A line of events.jsonl. What cannot be written is tried again with the next: a full disk ends
+  // no region.
   void add(const std::string& event);
   // Until when this process is to stay, so that whoever scrapes its metrics sees that the run is
   // over: not at all if nobody does, or it was seen.
@@ -34,13 +35,14 @@ class RegionWatch {
  private:
   std::string scraped(const std::string& scraper);
   std::string not_healthy() const;
-  void write(const LoggedRound& round);
+  void draw(const LoggedRound& round);
 
   std::string region_;
   std::filesystem::path directory_;
   RoundLines lines_;
   Tensorboard tensorboard_;
-  bool begun_ = false;  // TensorBoard's files hold what earlier processes saw
+  bool begun_ = false;           // TensorBoard's files hold what earlier processes saw, or are to
+  bool curves_refused_ = false;  // by the disk
   RegionMetrics metrics_;
   mutable std::mutex mutex_;  // of scrapes_
   Scrapes scrapes_;

@@ -68,10 +68,14 @@ void TensorboardWriter::scalars(double wall_time_s, std::int64_t step,
 
 void TensorboardWriter::write(std::string_view event) {
   const std::string record = frame_record(event);
-  diloco::write_all(out_.get(), std::as_bytes(std::span(record)), file_);
+  diloco::append_whole(out_.get(), std::as_bytes(std::span(record)), file_);
 }
 
-void Tensorboard::add(const Sample& sample) {
+void Tensorboard::write() {
+  for (; !waiting_.empty(); waiting_.pop_front()) write(waiting_.front());
+}
+
+void Tensorboard::write(const Sample& sample) {
   const auto directory = out_ / "tensorboard" / sample.region;
   TensorboardWriter& writer = writers_.try_emplace(sample.region, directory).first->second;
   std::map<std::string, double> values = {{"tokens_per_s", sample.tokens_per_s},

@@ -5,6 +5,7 @@
 #pragma once
 
 #include <cstdint>
+#include <deque>
 #include <filesystem>
 #include <map>
 #include <string>
@@ -35,18 +36,23 @@ class TensorboardWriter {
 };
 
 // One directory per region under out/tensorboard: loss, val_loss, tokens_per_s and wan_bytes by
-// step. What is added is there at once.
+// step.
 class Tensorboard {
  public:
   // `began_s`: start of the run, seconds since the epoch.
   Tensorboard(std::filesystem::path out, double began_s)
       : out_(std::move(out)), began_s_(began_s) {}
-  // Begins anew what an earlier process left of the region.
-  void add(const Sample& sample);
+  void add(Sample sample) { waiting_.push_back(std::move(sample)); }
+  // All that was added; what an earlier process left of a region begins anew. Throws
+  // std::system_error: what is not written then is so the next time.
+  void write();
 
  private:
+  void write(const Sample& sample);
+
   std::filesystem::path out_;
   double began_s_;
+  std::deque<Sample> waiting_;
   std::map<std::string, TensorboardWriter> writers_;  // by region
 };
 

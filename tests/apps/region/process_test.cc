@@ -22,6 +22,7 @@ extern "C" {
 
 #include "apps/run/region/region_files.h"
 #include "tests/apps/temporary.h"
+#include "tests/support/process_limits.h"
 
 namespace causeway::run {
 namespace {
@@ -94,6 +95,19 @@ TEST(Process, WithDescendantsAKillReachesThoseInOtherSessions) {
   process.send_signal(SIGKILL);
   EXPECT_EQ(wait_for(context, process).signal, SIGKILL);
   expect_gone(pid);
+}
+
+TEST(Process, WithDescendantsItIsKilledEvenIfThereIsNoDescriptorToFindThem) {
+  const TemporaryDirectory directory;
+  ProcessOptions options = shell(directory, "sleep 600");
+  options.with_descendants = true;
+  asio::io_context context(1);
+  Process process(context.get_executor(), options);
+  {
+    const test::NoMoreFiles none;
+    process.send_signal(SIGKILL);
+  }
+  EXPECT_EQ(wait_for(context, process).signal, SIGKILL);
 }
 
 TEST(Process, WithDescendantsNothingOfItsGroupOutlivesIt) {

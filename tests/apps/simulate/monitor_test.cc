@@ -5,6 +5,7 @@
 #include <nlohmann/json.hpp>
 
 #include "tests/apps/temporary.h"
+#include "tests/support/process_limits.h"
 
 namespace causeway::run {
 namespace {
@@ -136,6 +137,25 @@ TEST_F(MonitorTest, BaselineOfOneProcessIsShownAsThatOfAllRegions) {
   ASSERT_EQ(view.regions.size(), 1U);
   EXPECT_EQ(view.regions[0].name, "all regions");
   EXPECT_EQ(view.regions[0].step, 10U);
+}
+
+TEST_F(MonitorTest, WhatAFullDiskRefusesIsKeptOnceThereIsRoom) {
+  write_status("regions/east", 1, 20, 1000);
+  {
+    const test::FullDisk full(1);
+    monitor_.observe_training(1, 0);
+    EXPECT_THAT(monitor_.observe_training(2, 0).notes,
+                testing::ElementsAre(testing::HasSubstr("was not written: cannot write")));
+  }
+  write_status("regions/east", 2, 40, 2000);
+  monitor_.observe_training(3, 0);
+  monitor_.observe_training(4, 0);
+  EXPECT_THAT(
+      read_samples(run_.progress_file()),
+      testing::ElementsAre(testing::Field(&Sample::step, 20U), testing::Field(&Sample::step, 40U)));
+  EXPECT_THAT(monitor_.files().list(), testing::IsEmpty());
+  EXPECT_THAT(monitor_.observe_training(5, 0).notes,
+              testing::ElementsAre(testing::_, testing::HasSubstr("are written again")));
 }
 
 }  // namespace

@@ -181,7 +181,7 @@ TEST_F(SummaryTest, AMissingResultIsNamed) {
 }
 
 TEST_F(SummaryTest, EventsAreMergedByRoundAndRegion) {
-  append_restart(directory_ / "restarts.jsonl", {"west worker 0", 3, "killed", 12.5, ""});
+  append_restarts(directory_ / "restarts.jsonl", {{"west worker 0", 3, "killed", 12.5, ""}});
   directory_.write("regions/west/events.jsonl",
                    read_text_file(directory_ / "regions/west/events.jsonl") +
                        event(2, "west", "s2") + "{\"half\n" +

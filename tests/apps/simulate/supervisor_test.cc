@@ -111,6 +111,14 @@ TEST_F(SupervisorTest, StartsAKilledProcessAgain) {
   EXPECT_THAT(causes, testing::ElementsAre("a killed by signal 9 (Killed) 1"));
 }
 
+TEST_F(SupervisorTest, WhoEndsForWantOfRoomTellsSoByTheRunsExitCode) {
+  Supervisor::Options options;
+  options.restart = false;
+  EXPECT_EQ(run({shell("a", "exit 5")}, options).exit_code, 5);
+  context_.restart();
+  EXPECT_EQ(run({shell("b", "exit 75")}, options).exit_code, 1);
+}
+
 // As the kernel counts them.
 TEST_F(SupervisorTest, NamesTheKernelsMemoryKillerAndGivesUpAtItsThirdKill) {
   const std::filesystem::path kills = directory_ / "kills";

@@ -1,11 +1,13 @@
 #include "apps/run/watch/region_watch.h"
 
 #include <filesystem>
+#include <optional>
 
 #include <gtest/gtest.h>
 
 #include "apps/run/region/region_files.h"
 #include "tests/apps/temporary.h"
+#include "tests/support/process_limits.h"
 
 namespace causeway::run {
 namespace {
@@ -43,6 +45,21 @@ TEST(RegionWatch, WhatIsNoRoundOrCannotBeWrittenEndsNothing) {
   RegionWatch watch(config, "east", directory.path(), "");
   watch.add(R"({"event": "peer_down"})");
   EXPECT_NO_THROW(watch.add(event(0)));
+}
+
+TEST(RegionWatch, TheCurvesOfRoundsThatADiskRefusedAreThereOnceItTakesThem) {
+  const TemporaryDirectory directory, roomy;
+  const Config config = load_text(kSmallConfig);
+  RegionWatch watch(config, "east", directory.path(), "");
+  RegionWatch other(config, "east", roomy.path(), "");
+  for (int round = 0; round < 3; ++round) {
+    std::optional<test::FullDisk> full;
+    if (round < 2) full.emplace(60);
+    watch.add(event(round));
+    full.reset();
+    other.add(event(round));
+  }
+  EXPECT_EQ(tensorboard_bytes(directory), tensorboard_bytes(roomy));
 }
 
 }  // namespace

@@ -7,6 +7,7 @@
 
 #include "apps/run/watch/event.pb.h"
 #include "tests/apps/temporary.h"
+#include "tests/support/process_limits.h"
 
 namespace causeway::run {
 namespace {
@@ -58,6 +59,7 @@ TEST(Tensorboard, FileBeginsWithItsVersionAndHoldsTheScalars) {
              .tokens_per_s = 100,
              .val_loss = 3.5});
   board.add({.time_s = 3, .region = "west", .step = 5, .tokens_per_s = 50});
+  board.write();
   const auto events =
       parse(read_text_file(directory / "tensorboard/east/events.out.tfevents.0.causeway"));
   ASSERT_EQ(events.size(), 2U);
@@ -72,6 +74,24 @@ TEST(Tensorboard, FileBeginsWithItsVersionAndHoldsTheScalars) {
   EXPECT_EQ(
       parse(read_text_file(directory / "tensorboard/west/events.out.tfevents.0.causeway")).size(),
       2U);
+}
+
+TEST(Tensorboard, ARecordThatADiskRefusesInTheMiddleIsWrittenWholeLater) {
+  const TemporaryDirectory directory;
+  const auto file = directory / "tensorboard/east/events.out.tfevents.0.causeway";
+  Tensorboard board(directory.path(), 1000);
+  board.add({.region = "east", .step = 1});
+  board.write();
+  {
+    const test::FullDisk full(std::filesystem::file_size(file) + 10);
+    board.add({.region = "east", .step = 2});
+    EXPECT_THROW(board.write(), std::system_error);
+  }
+  board.add({.region = "east", .step = 3});
+  board.write();
+  std::vector<std::int64_t> steps;
+  for (const auto& event : parse(read_text_file(file))) steps.push_back(event.step());
+  EXPECT_THAT(steps, testing::ElementsAre(0, 1, 2, 3));
 }
 
 }  // namespace

@@ -193,7 +193,6 @@ void Cluster::start(const std::string& region) {
     options.spool_bytes = (real_ ? kRealBytes : 1) * options_.spool_bytes;
     options.election = options_.election;
     options.heartbeat = options_.election / 4;
-    options.unix_s_at_zero = options_.unix_s_at_zero;
     options.seed = random_();
     options.planted = options_.planted;
     if (real_) read_disk(region);
@@ -244,6 +243,10 @@ void Cluster::wake(const std::string& region) {
 
 void Cluster::jump_clock(const std::string& region, Time by) {
   nodes_.at(region).clock_offset += by;
+}
+
+void Cluster::set_wall_clock(const std::string& region, Time ahead) {
+  nodes_.at(region).wall_ahead = ahead;
 }
 
 void Cluster::slow_down(const std::string& from, Time per_chunk) {

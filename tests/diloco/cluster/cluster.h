@@ -48,9 +48,9 @@ struct ClusterOptions {
   // arrive. 0: there is room for everything.
   std::uint64_t spool_bytes = 0;
   std::uint64_t payload_bytes_min = 500, payload_bytes_max = 4'499;
-  std::size_t shards = 0;  // of a payload, in sharded rounds; 0: no round is
-  double price = 0;        // of a byte of a payload, to whoever sends it
-  double unix_s_at_zero = 0;
+  std::size_t shards = 0;            // of a payload, in sharded rounds; 0: no round is
+  double price = 0;                  // of a byte of a payload, to whoever sends it
+  double unix_s_at_zero = 0;         // what clocks on walls show when the run begins
   double push_loss = 0.05;           // pushes of which nothing arrives
   double replayed = 0;               // messages that come once more, much later
   double crash_between_actions = 0;  // per handled event
@@ -89,8 +89,9 @@ class Cluster {
   void sever(const std::string& a, const std::string& b);            // cut, and never healed
   void cut_one_way(const std::string& from, const std::string& to);  // until the link notices
   void pause(const std::string& region, Time duration);              // SIGSTOP of its coordinator
-  void jump_clock(const std::string& region, Time by);      // forward, as after a suspension
-  void slow_down(const std::string& from, Time per_chunk);  // what it sends of payloads
+  void jump_clock(const std::string& region, Time by);         // forward, as after a suspension
+  void set_wall_clock(const std::string& region, Time ahead);  // of the others'; below 0: behind
+  void slow_down(const std::string& from, Time per_chunk);     // what it sends of payloads
   void ask(const std::string& region, const ChangeMember& change);  // an operator
   void add(const std::string& region);  // an empty disk that knows the run's other members
   void heal();                          // every link that is not severed, every process
@@ -152,7 +153,7 @@ class Cluster {
     DiskLog ledger;
     std::string incarnation;
     std::string run_id_at_start;
-    Time clock_offset{0};
+    Time clock_offset{0}, wall_ahead{0};
     Time paused_until{0};
     std::uint64_t actions = 0;  // done so far
     std::vector<Event> held;    // while it is paused

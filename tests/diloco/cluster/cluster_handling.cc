@@ -21,6 +21,8 @@ void Cluster::deliver(const std::string& region, const Event& event) {
   }
   if (std::holds_alternative<WorkerAttached>(event)) node.worker.heard = node.worker.session;
   if (options_.spool_bytes > 0) node.protocol->set_room(room(region), begun(region));
+  node.protocol->set_wall_clock(options_.unix_s_at_zero +
+                                std::chrono::duration<double>(now_ + node.wall_ahead).count());
   const std::vector<Action> actions = node.protocol->handle(event, now_ + node.clock_offset);
   if (options_.trace != nullptr) trace(region, event, actions);
   std::size_t done = actions.size();

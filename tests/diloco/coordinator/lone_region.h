@@ -20,15 +20,19 @@ namespace causeway::diloco::testing {
 
 class LoneRegion {
  public:
-  explicit LoneRegion(std::uint64_t spool_bytes = 0, Start start = Start::found)
+  explicit LoneRegion(std::uint64_t spool_bytes = 0, Start start = Start::found,
+                      const EgressBudget& budget = {})
       : options_(options(spool_bytes, start)), directory_(options_) {
+    options_.protocol.k_policy.budget = budget;
     opened_ = directory_.open();
-    driver_.emplace(loop_.get_executor(), ending_, directory_.spool(),
-                    directory_.protocol_options(), directory_.state(),
-                    [this](const Action& action) {
-                      actions_.push_back(action);
-                      std::visit([this](const auto& body) { save(body); }, action);
-                    });
+    driver_.emplace(
+        loop_.get_executor(), ending_, directory_.spool(), directory_.protocol_options(),
+        directory_.state(),
+        [this](const Action& action) {
+          actions_.push_back(action);
+          std::visit([this](const auto& body) { save(body); }, action);
+        },
+        [this] { return wall_s_; });
   }
 
   CoordinatorContext context() {
@@ -54,6 +58,17 @@ class LoneRegion {
     return std::size_t(std::ranges::count_if(
         actions_, [](const Action& action) { return std::holds_alternative<Body>(action); }));
   }
+  std::vector<CommitRecord> records() const {
+    std::vector<CommitRecord> records;
+    for (const Action& action : actions_) {
+      const auto* append = std::get_if<AppendLedger>(&action);
+      if (append == nullptr) continue;
+      for (const LogEntry& entry : append->entries) {
+        if (const auto* record = std::get_if<CommitRecord>(&entry.body)) records.push_back(*record);
+      }
+    }
+    return records;
+  }
   Contribution contribution() const {
     Contribution made;
     made.run_id = driver_->protocol().run_id();
@@ -71,6 +86,7 @@ class LoneRegion {
   CoordinatorEnd ending_{loop_.get_executor()};
   RegionDirectory directory_;
   std::optional<RunOutcome> opened_;
+  double wall_s_ = 0;
   std::optional<ProtocolDriver> driver_;
   std::vector<Action> actions_;
 

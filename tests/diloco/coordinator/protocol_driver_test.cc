@@ -93,6 +93,17 @@ TEST(ProtocolDriver, HandlesNothingAfterTheEnd) {
   EXPECT_TRUE(region.actions_.empty());
 }
 
+// The clock that rounds are timed by stands still while a host is suspended.
+TEST(ProtocolDriver, ARecordBearsTheWallTimeOfItsDecision) {
+  LoneRegion region(0, Start::found, {.per_day = 10});
+  region.wall_s_ = 1000;
+  region.begin();
+  region.wall_s_ += 86'400;
+  region.driver_->handle(WorkerContributed{region.contribution()});
+  ASSERT_EQ(region.records().size(), 1);
+  EXPECT_EQ(region.records().front().decided_unix_s, 87'400);
+}
+
 TEST(ProtocolDriver, AFullDiskEndsTheActionsAndIsNotAnOutcome) {
   LoneRegion region;
   int carried_out = 0;

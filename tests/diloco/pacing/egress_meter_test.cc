@@ -84,6 +84,54 @@ TEST(EgressMeter, AClockThatIsSetBackGivesNoNewMoney) {
   EXPECT_EQ(run.meter.spent(), 16);
 }
 
+TEST(EgressMeter, ADayThatComesAgainGoesOnWithWhatIsLeftOfItsMoney) {
+  MeteredRun run({.per_day = 50, .per_month = 500});
+  const double midnight = unix_s(2028y / 3 / 1);
+  run.rounds(midnight + 100, 5, 1);
+  for (int i = 1; i <= 3; ++i) {
+    run.round(midnight - 1000, 1);  // a leader whose clock is behind
+    run.round(midnight + 600 + i, 1);
+    for (const EgressForecast& forecast : run.meter.forecasts(10))
+      EXPECT_EQ(forecast.spending.spent, 5 + 2 * i);
+  }
+  run.round(midnight + 86'400, 1);
+  const auto next_day = run.meter.forecasts(10);
+  EXPECT_EQ(next_day[0].spending.spent, 1);
+  EXPECT_EQ(next_day[1].spending.spent, 12);
+}
+
+TEST(EgressMeter, AnOpenRoundEndsInADayWhoseMoneyWasSpentBefore) {
+  MeteredRun run({.per_day = 20, .action = Action::pause});
+  const double midnight = unix_s(2028y / 3 / 1);
+  run.rounds(midnight - 1000, 5, 0.1);
+  run.rounds(midnight + 100, 18, 1);
+  run.rounds(midnight - 110, 2, 1);  // a clock that was set back shows 100 s less than the end
+  const auto need = run.meter.need();
+  ASSERT_TRUE(need);
+  EXPECT_TRUE(need->pauses);
+  EXPECT_EQ(need->because.until_unix_s, midnight + 86'400);
+}
+
+TEST(EgressMeter, AClockThatWasAheadOnceCostsOneDaysMoney) {
+  MeteredRun run({.per_day = 50});
+  const auto spent = [&run] { return run.meter.forecasts(10).at(0).spending.spent; };
+  run.rounds(unix_s(2028y / 3 / 1), 5, 1);
+  run.round(unix_s(2031y / 3 / 1), 1);
+  run.round(unix_s(2028y / 3 / 2), 1);
+  EXPECT_EQ(spent(), 2);
+  run.round(unix_s(2028y / 3 / 3), 1);
+  EXPECT_EQ(spent(), 1);
+}
+
+TEST(EgressMeter, WhatRoundsCostAndTakeStaysKnownWhenAClockIsSetBack) {
+  MeteredRun run({.total = 5000});
+  run.rounds(unix_s(kLeapDay, 12), 5, 1);
+  const double before = run.meter.at_end(10).value();
+  run.round(unix_s(kLeapDay), 1);
+  ASSERT_TRUE(run.meter.at_end(10));
+  EXPECT_DOUBLE_EQ(*run.meter.at_end(10), before);
+}
+
 TEST(EgressMeter, ARunsMoneyIsSpreadOverTheRoundsThatAreLeft) {
   MeteredRun run({.total = 105, .action = Action::stretch_k});
   run.rounds(unix_s(kLeapDay), 5, 1);

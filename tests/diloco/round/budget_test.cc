@@ -109,6 +109,25 @@ TEST(Budget, APauseKeepsADaysLimitAndKStaysUntilTheMoneyIsSpent) {
   }
 }
 
+// Leaders come and go, and one of three has the date of yesterday.
+TEST(Budget, AClockThatIsADayBehindGivesNobodyADaysMoneyAgain) {
+  Cluster cluster(options_of({.per_day = 40, .action = Action::pause}, 40));
+  cluster.set_wall_clock("b", -days{1});
+  constexpr double kReturn = 2;  // as above
+  double before = 0;
+  for (int day = 0; day < 10; ++day) {
+    for (int part = 0; part < 8; ++part) {
+      cluster.run_until(days{day} + hours{3 * part + 2});
+      if (const auto leader = cluster.leader()) cluster.kill_coordinator(*leader);
+      cluster.run_until(cluster.now() + minutes{30});
+      for (const char* region : {"a", "b", "c"}) cluster.start(region);
+    }
+    cluster.run_until(days{day + 1});
+    EXPECT_LE(cluster.paid() - before, 40 + kReturn) << "day " << day;
+    before = cluster.paid();
+  }
+}
+
 TEST(Budget, AMonthsLimitIsSpreadOverIt) {
   Cluster cluster(options_of({.per_month = 31 * 40, .action = Action::stretch_k}, 62));
   const std::vector<double> paid = pay(cluster, 31);

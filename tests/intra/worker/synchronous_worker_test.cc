@@ -13,6 +13,7 @@
 #include "tests/intra/expect_refusal.h"
 #include "tests/intra/step/tiny_options.h"
 #include "tests/intra/temporary_directory.h"
+#include "tests/support/process_limits.h"
 
 namespace causeway::intra {
 namespace {
@@ -129,6 +130,20 @@ TEST(SynchronousWorker, StopsWhenInterrupted) {
   expect_refusal(Errc::interrupted, {"starts over"},
                  [&] { run_synchronous(options, [] { return true; }); });
   EXPECT_FALSE(std::filesystem::exists(options.directory / "result.json"));
+}
+
+TEST(SynchronousWorker, ADiskThatTakesNoStatusEndsNothing) {
+  const TemporaryDirectory directory;
+  WorkerOptions options = options_of(directory, 0, 1, 0);
+  options.synchronous = {0, 1, "full"};
+  std::optional<test::FullDisk> full(1);
+  std::uint64_t steps = 0;
+  const auto make_room = [&] {
+    if (++steps == kSteps) full.reset();
+    return false;
+  };
+  EXPECT_EQ(run_synchronous(options, make_room).progress.step(), kSteps);
+  EXPECT_FALSE(full);
 }
 
 }  // namespace

@@ -151,6 +151,32 @@ TEST(WorkerApi, SurvivesACoordinatorThatRestarts) {
   EXPECT_EQ(result, params) << "no step was taken twice";
 }
 
+// Only the coordinator knows, and it may be started after the program.
+TEST(WorkerApi, ARunThatWasMadeLongerGoesOnWhicheverIsStartedFirst) {
+  const intra::TemporaryDirectory directory;
+  std::vector<float> params = kInitial;
+  std::unique_ptr<Coordinator> coordinator;
+  const auto coordinate = [&](diloco::Round round) {
+    coordinator = std::make_unique<Coordinator>(directory.path());
+    coordinator->follow({train(round), coordinator->apply_all(), finish(round + 1)});
+  };
+  coordinate(0);
+  for (const std::uint64_t round : {0, 1}) {
+    WorkerSettings started = settings(directory);
+    started.keep_waiting = [&](const std::string&) {
+      if (!coordinator) coordinate(round);
+      return true;
+    };
+    Worker worker(started, kInitial);
+    const auto steps = worker.next(params);
+    ASSERT_TRUE(steps) << "it took the result of round " << round << " for the end";
+    EXPECT_EQ(steps->round, round);
+    worker.done(params, 4, 0);
+    EXPECT_FALSE(worker.next(params));
+    coordinator.reset();
+  }
+}
+
 // It may have been killed before it had stored what it was offered.
 TEST(WorkerApi, OffersItsSnapshotAgainToACoordinatorThatLacksIt) {
   const intra::TemporaryDirectory directory;
