@@ -113,6 +113,37 @@ class OneRegion(RegionRun):
         self.assertTrue(torch.equal(frozen, self.model[0].weight))
 
 
+    def test_a_disk_without_room_for_the_trainers_state_ends_no_training(self):
+        checkpoints, steps = self.region() / "checkpoints", 0
+        with self.assertLogs("causeway") as said:
+            with Run(self.model, self.optimizer, directory=self.region(), samples_per_step=8, save_rounds=1) as run:
+                for step in run:
+                    if step.schedule_step == 5:  # within the second of three rounds, which ends at sample 64
+                        (checkpoints / "trainer-64-rank-0-of-1.unfinished").symlink_to("/dev/full")
+                    self.train(step, run)
+                    steps += 1
+        self.finish_coordinators()
+        self.assertEqual(steps, 12)
+        self.assertEqual([path.name.split("-rank")[0] for path in sorted(checkpoints.glob("trainer-*"))], ["trainer-32", "trainer-96"])
+        told = [line for line in said.output if "trainer's state" in line]
+        self.assertRegex(told[0], "was not saved: .*No space left on device.*Training goes on.*from its state at sample 32")
+        self.assertIn("is saved again", told[1])
+        self.assertEqual(len(told), 2)
+
+    def test_an_optimizer_whose_state_was_never_saved_says_that_it_begins_anew(self):
+        with Run(self.model, self.optimizer, directory=self.region(), samples_per_step=8) as run:
+            for step in run:
+                if step.round == 1:
+                    break
+                self.train(step, run)
+        model = own_samples.make_model()
+        optimizer = own_samples.make_optimizer(model.parameters())
+        with self.assertLogs("causeway", "WARNING") as said:
+            with Run(model, optimizer, directory=self.region(), samples_per_step=8) as run:
+                self.assertEqual(run.step.sample, 32)
+        self.assertIn("the optimizer to go on from: it begins anew; the region is at sample 32", said.output[0])
+
+
 class ByHeldOutLoss(OneRegion):
     """sync.k = "auto" in a run of PyTorch programs."""
 

@@ -45,12 +45,13 @@ class Killed(RegionRun):
         return [self.trainer("same_samples.py", how, self.region(out=out), meeting, rank, env={**self.env, **env})
                 for rank in ((0,) if how == "one" else (0, 1))]
 
-    def check(self, how):
+    def check(self, how, variable="CAUSEWAY_TEST_DIE_AT", die_at=("2", "4", "9")):
+        """Of a life each: in the first round; before a round; within one."""
         undisturbed = rounds(self.finish(self.start_region(how, "run")[0]))
         self.finish_coordinators()
         self.coordinators = self.start_coordinators(out="killed")
-        for die_at in ("2", "4", "9"):  # in the first round; before a round; within one
-            dying = self.start_region(how, "killed", CAUSEWAY_TEST_DIE_AT=die_at)
+        for step in die_at:
+            dying = self.start_region(how, "killed", **{variable: step})
             codes = [one.wait(DEADLINE_S) for one in dying]  # one that loses the other first ends with an error
             self.assertIn(-signal.SIGKILL, codes)
         self.assertEqual(rounds(self.finish(self.start_region(how, "killed")[0]))[-1], undisturbed[-1])
@@ -61,6 +62,16 @@ class Killed(RegionRun):
 
     def test_killed_ranks_of_fsdp2_resume_bit_for_bit(self):
         self.check("fsdp")
+
+    def check_killed_before_its_file_is_whole(self, how):
+        """In the first round, and in the second. The other rank's file of that sample is whole, and its work is not contributed."""
+        self.check(how, "CAUSEWAY_TEST_DIE_SAVING", ("2", "6"))
+
+    def test_ranks_of_fsdp2_of_which_one_is_killed_before_its_file_is_whole_resume_bit_for_bit(self):
+        self.check_killed_before_its_file_is_whole("fsdp")
+
+    def test_so_do_ranks_of_ddp(self):
+        self.check_killed_before_its_file_is_whole("ddp")
 
     def test_a_process_killed_at_ten_random_points_resumes_bit_for_bit(self):
         self.settings = dict(self.settings, steps=400)

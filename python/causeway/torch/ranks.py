@@ -2,13 +2,15 @@
 from __future__ import annotations
 
 import enum
-from collections.abc import Iterable
-from typing import Any
+from collections.abc import Callable, Iterable
+from typing import Any, TypeVar
 
 import torch
 import torch.distributed as dist
 
 import causeway
+
+Value = TypeVar("Value")
 
 
 class Kind(enum.IntEnum):
@@ -131,3 +133,19 @@ def ranks(group: dist.ProcessGroup | None = None) -> Solo | Group:
         return Solo()
     joined = Group(group)
     return joined if joined.world > 1 else Solo()
+
+
+def everybody(ranks: Solo | Group, work: Callable[[], Value]) -> list[Value]:
+    """What `work` gives on each rank, once all are done with it. What it raises on one ends all: nobody waits for who is gone."""
+    try:
+        own: tuple[Any, Exception | None] = work(), None
+    except Exception as error:
+        own = None, error
+    value, failure = own
+    told = ranks.gather((value, None if failure is None else str(failure) or type(failure).__name__))
+    if failure is not None:
+        raise failure
+    for rank, (_, problem) in enumerate(told):
+        if problem:
+            raise causeway.WorkerError(f"rank {rank} of this region stopped: {problem}")
+    return [value for value, _ in told]

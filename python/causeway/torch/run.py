@@ -251,7 +251,7 @@ class Run:
         except BaseException:
             # Told to stop: the worker saved its state, and this belongs to it.
             if self._sample is not None:
-                self._state.save(self._sample)
+                self._state.save_alone(self._sample)
             raise
         if told is None:
             self._parameters.give(-1)
@@ -259,7 +259,7 @@ class Run:
         self._told = told
         first, self._sample = self._sample is None, told.first_sample
         if first:  # before the parameters: an optimizer's master weights are among its state
-            self._resume(told.first_sample)
+            self._state.resume(told.first_sample)
         self._parameters.give(told.round)
         return told
 
@@ -268,7 +268,7 @@ class Run:
         if self._agreed(lambda: self._parameters.not_finite() is not None):
             self._begin_anew(steps.round, taken)
         self._sample = steps.first_sample + taken * self.samples_per_step
-        if (steps.round + 1) % self.save_rounds == 0:
+        if (steps.round + 1) % self.save_rounds == 0:  # before the region's state, which says that these steps were taken
             self._state.save(self._sample)
         loss = float(self._loss)
 
@@ -287,10 +287,6 @@ class Run:
             return Kind.GO_ON, None
 
         self._led(validated)
-
-    def _resume(self, sample: int) -> None:
-        if (position := self._state.resume(sample)) not in (None, sample):
-            log.warning("the optimizer goes on from its state at sample %d; the region is at sample %d", position, sample)
 
     def _begin_anew(self, round_number: int, taken: int) -> None:
         """What was NaN led to what is NaN: moments that hold it would spoil every step to come."""

@@ -2,23 +2,23 @@
 numbers, and whatever else has state_dict() and load_state_dict()."""
 from __future__ import annotations
 
-import hashlib
 import io
+import logging
 import os
 import pathlib
-import pickle
 import random
-import re
 import sys
 from collections.abc import Mapping
-from typing import IO, Any
+from typing import Any
 
 import torch
-from torch.serialization import get_unsafe_globals_in_checkpoint
 
 from .arguments import Stateful
 from .divided import DTensor
-from .ranks import Group, Solo
+from .ranks import Group, Solo, everybody
+from .trainer_files import OF_DISKS, TrainerFiles, check_readable
+
+log = logging.getLogger("causeway")
 
 KEPT = 2  # a worker that is killed goes on from the last position or the one before
 LOCAL = "causeway: this rank's part of a divided tensor"
@@ -79,26 +79,33 @@ def set_random_numbers(state: Mapping[str, Any]) -> None:
         sys.modules["numpy"].random.set_state(tuple(state["random of NumPy"]))
 
 
-def sha256_of(path: pathlib.Path) -> str:
-    with open(path, "rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
+class Refusals:
+    """By the disk, in a row. Tells of them as intra/worker/state_saver.cc does: of the first, the second, the fourth and so on."""
+    count = 0
 
-
-def check_readable(file: IO[bytes] | pathlib.Path, name: str) -> None:
-    """Files are read as weights only, so that none can run code. What that does not allow is told when it is written."""
-    if unsafe := get_unsafe_globals_in_checkpoint(file):
-        raise ValueError(f"{name} holds {', '.join(sorted(unsafe))}, which torch.load(weights_only=True) does not read: keep numbers, "
-                         "texts and tensors there, or name the types to torch.serialization.add_safe_globals before Run(...)")
+    def told(self, refusal: str | None, after_a_restart: str) -> None:
+        """How a save went. None: well."""
+        if refusal is None:
+            if self.count:
+                log.warning("the trainer's state is saved again, after %d refusals", self.count)
+            self.count = 0
+            return
+        self.count += 1
+        if self.count.bit_count() == 1:
+            log.error("the trainer's state was not saved: %s (%d times in a row). Training goes on; what was saved before stays, and it "
+                      "is tried again when it is due. Make room or repair the disk. %s", refusal, self.count, after_a_restart)
 
 
 class TrainerState:
-    """Files in the region's checkpoints/: one for each rank and each position in the region's samples. The name ends with the
-    SHA-256 of the content."""
+    """Of one rank, at positions in the region's samples. All ranks go on from the same position."""
 
     def __init__(self, directory: str | os.PathLike[str], ranks: Solo | Group, optimizers: list[torch.optim.Optimizer],
                  also: Mapping[str, Stateful]) -> None:
-        self.directory = pathlib.Path(directory) / "checkpoints"
         self.ranks = ranks
+        self.files = TrainerFiles(pathlib.Path(directory) / "checkpoints", ranks.rank, ranks.world)
+        self.positions: list[int] = []  # that all ranks have, in order
+        self.behind_at: int | None = None  # the sample at which an older state was taken up, or none
+        self.refusals = Refusals()
         self.optimizers = {"optimizer" if len(optimizers) == 1 else f"optimizer {place}": one
                            for place, one in enumerate(optimizers)}
         self.also: dict[str, Any] = {**also, **self.optimizers}
@@ -107,74 +114,100 @@ class TrainerState:
             torch.save(without_tensors(self.state_of(name)), first)
             first.seek(0)
             check_readable(first, f"the state of {name}")
+        self.is_kept = any(ranks.gather(bool(self.also)))  # on one rank: then all take part
 
     def state_of(self, name: str) -> Any:
         return own_parts(self.also[name].state_dict())
 
-    def files(self) -> list[tuple[int, pathlib.Path]]:
-        """Sample and file, of this rank, in order; also refuses files of another number of ranks."""
-        found = []
-        for path in self.directory.glob("trainer-*-rank-*-of-*.pt"):
-            match = re.fullmatch(r"trainer-(\d+)-rank-(\d+)-of-(\d+)(-[0-9a-f]{64})?\.pt", path.name)
-            if match and int(match[3]) != self.ranks.world:
-                raise ValueError(f"{path} was written by {match[3]} ranks, and this region has {self.ranks.world} now: "
-                                 "start as many as before, or delete the trainer-*.pt there to begin the optimizer anew")
-            if match and int(match[2]) == self.ranks.rank:
-                found.append((int(match[1]), path))
-        return sorted(found)
-
     def save(self, sample: int) -> None:
-        if not self.also:
+        """On all ranks, or on none if the disk of one takes nothing: then the training goes on without. Called by all ranks."""
+        if not self.is_kept:
             return
-        state = {**{name: self.state_of(name) for name in self.also}, **random_numbers()}
-        self.directory.mkdir(mode=0o700, parents=True, exist_ok=True)
-        name = f"trainer-{sample}-rank-{self.ranks.rank}-of-{self.ranks.world}"
-        unfinished = self.directory / f"{name}.unfinished"
-        with open(unfinished, "wb") as out:
-            torch.save(state, out)
-            out.flush()
-            os.fsync(out.fileno())
-        check_readable(unfinished, "the trainer's state")
-        finished = self.directory / f"{name}-{sha256_of(unfinished)}.pt"
-        os.replace(unfinished, finished)
-        files = self.files()
-        kept = sorted({position for position, _ in files})[-KEPT:]
-        for position, old in files:
-            if position not in kept or (position == sample and old != finished):
-                old.unlink(missing_ok=True)
+        refusal = next((one for one in everybody(self.ranks, lambda: self.attempt(sample)) if one), None)
+        if refusal is None:  # older files go when all ranks have the newer one
+            self.positions = sorted({*self.positions, sample})[-KEPT:]
+            self.files.keep(self.positions)
+        elif sample not in self.positions:
+            self.files.remove_at(sample)  # another rank has none
+        if self.ranks.leads:
+            self.refusals.told(refusal, self.after_a_restart())
 
-    def read(self, path: pathlib.Path) -> dict[str, Any]:
-        if not path.stem.endswith(f"-{sha256_of(path)}"):
-            raise ValueError(f"{path} is damaged, or was written by an earlier version of Causeway: its content is not what its name, "
-                             "which ends with its SHA-256, says. Delete what all ranks have of that sample to go on from the one before, "
-                             "or every trainer-*.pt there to begin the optimizer anew")
+    def save_alone(self, sample: int) -> None:
+        """The training ends here, and other ranks may be gone: the next start finds what all of them have. An older state that was
+        taken up, and did not step since, is not one of this sample."""
+        if not self.is_kept or sample == self.behind_at:
+            return
         try:
-            state: dict[str, Any] = torch.load(path, map_location="cpu", weights_only=True)
-            return state
-        except pickle.UnpicklingError as refused:
-            raise ValueError(f"{path} holds more than numbers, texts and tensors, and nothing else is read. If you trust the file, name "
-                             f"the types to torch.serialization.add_safe_globals before Run(...): {refused}") from refused
+            self.files.write(sample, self.state())
+        except OSError as error:
+            error.add_note(f"The trainer's state was not saved. {self.after_a_restart()}")
+            raise
+
+    def attempt(self, sample: int) -> str | None:
+        """Writes the file. What the disk said, if it takes nothing."""
+        try:
+            self.files.write(sample, self.state())
+        except OSError as error:
+            if error.errno not in OF_DISKS:
+                raise
+            return str(error)
+        return None
+
+    def state(self) -> dict[str, Any]:
+        return {**{name: self.state_of(name) for name in self.also}, **random_numbers()}
+
+    def after_a_restart(self) -> str:
+        if not self.positions:
+            return "After a restart the optimizer begins anew"
+        return f"After a restart the optimizer goes on from its state at sample {self.positions[-1]}"
 
     def resume(self, sample: int) -> int | None:
-        """From the last position that is not after `sample`. Positions after it are of work that was lost: removed."""
-        usable = None
-        for position, path in self.files() if self.also else []:
-            if position > sample:
-                path.unlink(missing_ok=True)
-            else:
-                usable = position, path
-        if usable is None:
+        """From the last position that is not after `sample` and that all ranks can read: with different positions they would train
+        different models. None: there is none. Called by all ranks."""
+        self.files.remove_unfinished()
+        if not self.is_kept:
             return None
-        position, path = usable
-        state = self.read(path)
+        told = everybody(self.ranks, lambda: self.files.up_to(sample))
+        self.positions = self.intact(sorted(set.intersection(*map(set, told))))
+        position = self.positions[-1] if self.positions else None
+        if position is not None:
+            everybody(self.ranks, lambda: self.take_up(position))
+        if position != sample:
+            self.behind_at = sample
+            self.tell_behind(position, sample)
+        return position
+
+    def tell_behind(self, position: int | None, sample: int) -> None:
+        if not self.ranks.leads:
+            return
+        if position is not None:
+            log.warning("the optimizer goes on from its state at sample %d; the region is at sample %d", position, sample)
+        elif sample > 0:  # the region has trained before
+            log.warning("there is no state of the optimizer to go on from: it begins anew; the region is at sample %d", sample)
+
+    def intact(self, positions: list[int]) -> list[int]:
+        """Without the newest, as far as a rank has a file of theirs that is damaged."""
+        while positions:
+            damages = everybody(self.ranks, lambda: self.files.damage(positions[-1]))
+            damage = next((one for one in damages if one), None)
+            if damage is None:
+                break
+            positions = positions[:-1]
+            if not positions:
+                raise ValueError(f"{damage}; no state before it can be used: delete every trainer-*.pt there to begin the optimizer anew")
+            if self.ranks.leads:
+                log.error("%s; trying the state before it", damage)
+        return positions
+
+    def take_up(self, position: int) -> None:
+        state = self.files.read(position)
         missing = sorted(set(self.also) - set(state))
         if missing:
-            raise ValueError(f"{path} has no state of {', '.join(missing)}: give Run the same optimizer and "
+            raise ValueError(f"{self.files.at(position)} has no state of {', '.join(missing)}: give Run the same optimizer and "
                              "`also` as before, or delete the file to begin them anew")
         for name, one in self.also.items():
             one.load_state_dict(placed(state[name], self.optimizers[name]) if name in self.optimizers else state[name])
         set_random_numbers(state)
-        return position
 
 
 def placed(state: dict[str, Any], optimizer: torch.optim.Optimizer) -> dict[str, Any]:

@@ -3,7 +3,8 @@
 HOW is one, ddp or fsdp. With two, each takes half of a batch; one process takes both halves by turns and adds what they
 give, so that the gradients have the same bits. Prints a digest of the parameters after the steps of every round.
 CAUSEWAY_TEST_DIE_AT: the schedule step before which the process kills itself. CAUSEWAY_TEST_DIE_AFTER_S: the time after
-which a signal kills it, wherever it is.
+which a signal kills it, wherever it is. CAUSEWAY_TEST_DIE_SAVING: the schedule step after which rank 1 kills itself when it is
+about to finish its next file.
 """
 import hashlib
 import os
@@ -69,6 +70,8 @@ with Run(wrapped, optimizer, directory=directory, save_rounds=1) as run:
     for step in run:
         if str(step.schedule_step) == os.environ.get("CAUSEWAY_TEST_DIE_AT"):
             os.kill(os.getpid(), signal.SIGKILL)
+        if rank == 1 and str(step.schedule_step) == os.environ.get("CAUSEWAY_TEST_DIE_SAVING"):
+            os.replace = lambda *names: os.kill(os.getpid(), signal.SIGKILL)
         run.report(step_once(step.schedule_step))
         if step.index + 1 == step.count:
             print("round", step.round, digest(), flush=True)
