@@ -94,7 +94,7 @@ diloco::Descriptor claim(const std::filesystem::path& directory, std::uint32_t r
   diloco::create_private_directories(directory);
   auto lock = diloco::lock_file(directory / fmt::format("worker-{}.lock", rank));
   if (lock) return std::move(*lock);
-  throw run::ConfigError(fmt::format("--rank {}: {}", rank, intra::rank_is_taken(directory, rank)));
+  throw run::ConfigError(fmt::format("--rank {}: {}", rank, intra::rank_is_taken(directory)));
 }
 
 int run_worker(const WorkerFlags& flags) {

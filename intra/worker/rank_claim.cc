@@ -43,9 +43,9 @@ bool is_no_matter(const std::system_error& error) {
 
 }  // namespace
 
-std::string rank_is_taken(const std::filesystem::path& directory, std::uint32_t rank) {
+std::string rank_is_taken(const std::filesystem::path& directory) {
   return fmt::format(
-      "a worker of rank {} runs in {} already: stop it before another takes its place", rank,
+      "a worker of this rank runs in {} already; stop it before another takes its place",
       directory.string());
 }
 
@@ -58,10 +58,10 @@ RankClaim claim_rank(const std::filesystem::path& directory, std::uint32_t rank,
   for (bool told = false;;) {
     if (RankClaim claim = own_claim(file)) return claim;
     if (!std::exchange(told, true))
-      spdlog::warn("{}. Waiting for it to end", rank_is_taken(directory, rank));
+      spdlog::warn("rank {}: {}. Waiting for it to end", rank, rank_is_taken(directory));
     if (std::chrono::steady_clock::now() >= until) {
       throw std::system_error(std::make_error_code(std::errc::device_or_resource_busy),
-                              rank_is_taken(directory, rank));
+                              fmt::format("rank {}: {}", rank, rank_is_taken(directory)));
     }
     waiting(fmt::format("another worker of rank {} to end", rank));
     ::poll(nullptr, 0, static_cast<int>(kLookAgain.count()));

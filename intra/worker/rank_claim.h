@@ -26,6 +26,6 @@ RankClaim claim_rank(const std::filesystem::path& directory, std::uint32_t rank,
                      std::chrono::milliseconds at_most = std::chrono::seconds{60});
 
 // What a process that cannot have it tells its user.
-std::string rank_is_taken(const std::filesystem::path& directory, std::uint32_t rank);
+std::string rank_is_taken(const std::filesystem::path& directory);
 
 }  // namespace causeway::intra

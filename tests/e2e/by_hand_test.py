@@ -47,7 +47,7 @@ class ByHand(RunByHand):
         victim = self.launched_worker(config, REGIONS[2], {"CAUSEWAY_DIE_AT": str(trap)})
         victim.wait()
         self.finish_all(coordinators[:2] + workers)
-        told = "this region's worker has yet to write its result: waiting for it to attach again"
+        told = "the run is over: waiting for this region's worker, which has yet to write its result"
         wait_until(lambda: told in coordinators[2].log.read_text(), "the last coordinator to wait", coordinators[2])
         self.finish_all([self.worker(config, REGIONS[2]), coordinators[2]])
         results = [read_json(self.region_directory(region) / "result.json") for region in REGIONS]

@@ -52,7 +52,7 @@ TEST_F(RankClaimTest, WaitsForTheOneThatHasItAndSaysSo) {
   });
   EXPECT_TRUE(claimed);
   EXPECT_FALSE(hold(0));
-  EXPECT_EQ(log.count("a worker of rank 0 runs in " + directory().string() + " already"), 1U);
+  EXPECT_EQ(log.count("a worker of this rank runs in " + directory().string() + " already"), 1U);
 }
 
 TEST_F(RankClaimTest, IsRefusedWhereTheOtherDoesNotEnd) {
