@@ -67,12 +67,10 @@ TEST(Coordinator, AWorkerThatDiesBeforeItSavedTheEndIsGivenItAgain) {
 
 TEST(Coordinator, ACoordinatorThatDiesMidRoundIsDoneWithoutAndComesBack) {
   TestRun run({"a", "b", "c"}, 8);
-  run.start_all();
-  run.worker("b").hold_at(2);
+  run.start_all({{"a", 6}, {"b", 2}});  // a not further without b
   ASSERT_TRUE(TestRun::eventually([&] { return run.worker("b").version() == 2; }));
   run.destroy("b");
   ASSERT_TRUE(TestRun::eventually([&] { return run.worker("a").version() >= 4; }));
-  run.worker("a").hold_at(6);  // not without b
   run.worker("b").release();
   run.start("b", Start::resume);
   ASSERT_TRUE(TestRun::eventually([&] { return run.worker("b").version() >= 4; }));
@@ -82,8 +80,7 @@ TEST(Coordinator, ACoordinatorThatDiesMidRoundIsDoneWithoutAndComesBack) {
 
 TEST(Coordinator, TheDecidersRestartResumesTheRun) {
   TestRun run({"a", "b"}, 4);
-  run.start_all();
-  run.worker("a").hold_at(2);
+  run.start_all({{"a", 2}});
   ASSERT_TRUE(TestRun::eventually([&] { return run.worker("b").version() == 2; }));
   run.destroy("a");
   run.worker("a").release();
@@ -93,14 +90,13 @@ TEST(Coordinator, TheDecidersRestartResumesTheRun) {
 
 TEST(Coordinator, ARegionThatLostEverythingJoinsAgain) {
   TestRun run({"a", "b", "c"}, 12);
-  run.start_all();
+  run.start_all({{"a", 10}});
   ASSERT_TRUE(TestRun::eventually([&] { return run.worker("c").version() >= 2; }));
   run.stop_worker("c");
   run.destroy("c");
   std::filesystem::remove_all(run.directory("c"));
   std::filesystem::create_directories(run.directory("c"));
   ASSERT_TRUE(TestRun::eventually([&] { return run.worker("a").version() >= 7; }));
-  run.worker("a").hold_at(10);
   run.start("c", Start::join);
   run.start_worker("c");
   ASSERT_TRUE(TestRun::eventually([&] { return run.worker("c").version() >= 7; }));
@@ -273,8 +269,7 @@ TEST(Coordinator, WhatAWorkerDidAfterAContributionThatWasLostIsCollectedToo) {
 
 TEST(Coordinator, AStopEndsItWith130AndItsStateResumes) {
   TestRun run({"a", "b"}, 4);
-  run.start_all();
-  run.worker("b").hold_at(1);
+  run.start_all({{"b", 1}});
   ASSERT_TRUE(TestRun::eventually([&] { return run.worker("a").version() == 1; }));
   run.stop("a");
   ASSERT_TRUE(run.outcome("a"));
@@ -312,8 +307,7 @@ TEST(Coordinator, ShowsItselfInItsFiles) {
 
 TEST(Coordinator, TrafficCountersGoOnAfterARestart) {
   TestRun run({"a", "b"}, 6);
-  run.start_all();
-  run.worker("a").hold_at(4);
+  run.start_all({{"a", 4}});
   ASSERT_TRUE(TestRun::eventually([&] { return run.worker("b").version() == 4; }));
   const auto sent = [&] {
     const auto status = nlohmann::json::parse(read(run.directory("b") / "status.json"));

@@ -21,8 +21,7 @@ class DamagedBlobs : public ::testing::Test {
 
   // Round 0 is applied everywhere, and everybody's payloads of it are still there.
   void apply_round_0() {
-    run_.start_all();
-    for (const std::string& region : regions_) run_.worker(region).hold_at(1);
+    run_.start_all({{"a", 1}, {"b", 1}, {"c", 1}});
     for (const std::string& region : regions_)
       ASSERT_TRUE(TestRun::eventually([&] { return run_.worker(region).version() == 1; }));
   }

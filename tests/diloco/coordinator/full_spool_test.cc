@@ -45,9 +45,7 @@ class FullSpool : public ::testing::Test {
 
 TEST_F(FullSpool, IsWaitedForAndTheContributionComesWhenThereIsRoom) {
   run_.set_spool_bytes_max("b", kOccupied + 100'000);
-  run_.start_all();
-  run_.worker("a").hold_at(0);
-  run_.worker("c").hold_at(0);
+  run_.start_all({{"a", 0}, {"c", 0}});
   ASSERT_TRUE(TestRun::eventually([&] {
     return waiting().starts_with("room in its spool for the contribution to round 0: ");
   }));
@@ -67,15 +65,12 @@ TEST_F(FullSpool, IsWaitedForAndTheContributionComesWhenThereIsRoom) {
 // What is done of it is in the worker's hands; its samples are not read again.
 TEST_F(FullSpool, WhoHasNoRoomUntilARoundIsDecidedSitsItOut) {
   run_.set_spool_bytes_max("b", kOccupied + 500'000);
-  run_.start_all();
-  run_.worker("b").hold_at(0);
-  run_.worker("a").hold_at(1);
+  run_.start_all({{"a", 1}, {"b", 0}, {"c", 4}});
   ASSERT_TRUE(TestRun::eventually([&] { return payloads_at_b() == 2; }));
   ASSERT_TRUE(TestRun::eventually([&] { return run_.worker("a").version() == 1; }));
   run_.worker("b").release();
   ASSERT_TRUE(TestRun::eventually([&] { return run_.worker("b").version() == 1; }));
-  run_.worker("c").hold_at(4);
-  run_.worker("a").hold_at(4);  // not without b
+  run_.worker("a").hold_at(4);  // as c: not without b
   ASSERT_TRUE(TestRun::eventually([&] { return run_.worker("b").version() == 4; }));
   run_.worker("c").release();
   run_.worker("a").release();
@@ -110,10 +105,7 @@ TEST(Coordinator, ASlowRegionsSpoolHasRoomForWhatItNeedsNext) {
   TestRun run({"a", "b", "c"}, 14);
   run.set_grace_max(std::chrono::seconds(1));
   run.set_spool_bytes_max("b", 4 * 3 * 200'100 + 2 * 100'100);
-  run.start_all();
-  run.worker("b").hold_at(0);
-  run.worker("a").hold_at(12);
-  run.worker("c").hold_at(12);
+  run.start_all({{"a", 12}, {"b", 0}, {"c", 12}});
   ASSERT_TRUE(TestRun::eventually([&] { return run.worker("a").version() == 12; }));
   run.worker("b").release();
   ASSERT_TRUE(TestRun::eventually([&] { return run.worker("b").version() == 12; }));

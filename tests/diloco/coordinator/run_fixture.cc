@@ -4,7 +4,6 @@
 
 #include <chrono>
 #include <fstream>
-#include <limits>
 #include <system_error>
 
 #include <asio/co_spawn.hpp>
@@ -31,23 +30,16 @@ Digest initial_state() {
 
 // ---- FakeWorker ----
 
-FakeWorker::FakeWorker(std::filesystem::path directory, std::string region)
+FakeWorker::FakeWorker(std::filesystem::path directory, std::string region, Round held_from)
     : directory_(std::move(directory)),
       region_(std::move(region)),
-      held_from_(std::numeric_limits<Round>::max()),
+      held_from_(held_from),
       state_(initial_state()),
       thread_([this] { run(); }) {}
 
 FakeWorker::~FakeWorker() {
   stopping_ = true;
   thread_.join();
-}
-
-void FakeWorker::hold_at(Round round) {
-  held_from_ = round;
-}
-void FakeWorker::release() {
-  held_from_ = std::numeric_limits<Round>::max();
 }
 
 std::string FakeWorker::state() const {
@@ -278,15 +270,16 @@ void TestRun::start(const std::string& region, Start start) {
   node.thread = std::thread([context = node.context.get()] { context->run(); });
 }
 
-void TestRun::start_all() {
+void TestRun::start_all(const std::map<std::string, Round>& held_from) {
   for (auto region = regions_.rbegin(); region != regions_.rend(); ++region) {
     start(*region, *region == regions_.front() ? Start::found : Start::join);
-    start_worker(*region);
+    const auto held = held_from.find(*region);
+    start_worker(*region, held == held_from.end() ? kNotHeld : held->second);
   }
 }
 
-void TestRun::start_worker(const std::string& region) {
-  nodes_.at(region).worker = std::make_unique<FakeWorker>(directory(region), region);
+void TestRun::start_worker(const std::string& region, Round held_from) {
+  nodes_.at(region).worker = std::make_unique<FakeWorker>(directory(region), region, held_from);
 }
 
 void TestRun::destroy(const std::string& region) {

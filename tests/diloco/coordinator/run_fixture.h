@@ -7,6 +7,7 @@
 #include <chrono>
 #include <cstdint>
 #include <functional>
+#include <limits>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -25,15 +26,18 @@
 
 namespace causeway::diloco::testing {
 
+constexpr Round kNotHeld = std::numeric_limits<Round>::max();
+
 // A worker that trains, applies and restores until it is told to finish. Its state survives its
 // sessions, not its own end.
 class FakeWorker {
  public:
-  FakeWorker(std::filesystem::path directory, std::string region);
+  FakeWorker(std::filesystem::path directory, std::string region, Round held_from);
   ~FakeWorker();  // stops it
 
-  void hold_at(Round round);  // does not contribute to this round or a later one until released
-  void release();
+  // Does not contribute to this round or a later one until released.
+  void hold_at(Round round) { held_from_ = round; }
+  void release() { held_from_ = kNotHeld; }
   // Dies when it reaches this version, before it saved anything, and begins again.
   void forget_at(Round version) { forgets_at_ = version; }
 
@@ -72,8 +76,9 @@ class TestRun {
 
   // The first region decides. Regions are started last name first, because the first name dials.
   void start(const std::string& region, Start start);
-  void start_all();
-  void start_worker(const std::string& region);
+  // `held_from`: where workers hold from their first moment on. Told later, one may have passed it.
+  void start_all(const std::map<std::string, Round>& held_from = {});
+  void start_worker(const std::string& region, Round held_from = kNotHeld);
   // The coordinator goes without a word to anyone, as if killed.
   void destroy(const std::string& region);
   void stop(const std::string& region);

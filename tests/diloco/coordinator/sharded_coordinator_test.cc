@@ -47,12 +47,10 @@ TEST_F(ShardedCoordinators, RunToTheEndWithOneStateAndRecordsOfSums) {
 
 TEST_F(ShardedCoordinators, OneThatDiesMidRoundIsDoneWithoutAndComesBack) {
   run_.set_grace_max(std::chrono::seconds(1));
-  run_.start_all();
-  run_.worker("b").hold_at(2);
+  run_.start_all({{"a", 5}, {"b", 2}});  // a not further without b
   ASSERT_TRUE(TestRun::eventually([&] { return run_.worker("b").version() == 2; }));
   run_.destroy("b");
   ASSERT_TRUE(TestRun::eventually([&] { return run_.worker("a").version() >= 4; }));
-  run_.worker("a").hold_at(5);  // not without b
   run_.worker("b").release();
   run_.start("b", Start::resume);
   ASSERT_TRUE(TestRun::eventually([&] { return run_.worker("b").version() >= 4; }));
@@ -62,8 +60,7 @@ TEST_F(ShardedCoordinators, OneThatDiesMidRoundIsDoneWithoutAndComesBack) {
 
 // b sums shard 0, with a. Nothing is summed before c has contributed.
 TEST_F(ShardedCoordinators, AShardThatADiskSpoiltIsFetchedAgainBeforeItIsSummed) {
-  run_.start_all();
-  run_.worker("c").hold_at(1);
+  run_.start_all({{"c", 1}});
   std::filesystem::path file;
   ASSERT_TRUE(TestRun::eventually([&] {
     if (run_.worker("b").version() < 1) return false;
