@@ -8,6 +8,7 @@
 #include <system_error>
 #include <utility>
 
+#include <fmt/format.h>
 #include <spdlog/spdlog.h>
 #include <asio/steady_timer.hpp>
 #include <asio/this_coro.hpp>
@@ -18,12 +19,13 @@
 #include "diloco/coordinator/greeting.h"
 #include "diloco/files/error.h"
 #include "inter/base/error.h"
+#include "inter/base/file.h"
 #include "inter/base/text.h"
 
 namespace causeway::run {
 namespace {
 
-constexpr std::chrono::seconds kLookForRoom{3};  // on a full disk
+constexpr std::chrono::seconds kLookForRoom{3};  // on a disk that is full or fails
 
 // A follower reads, whoever takes part.
 std::string without_names(const std::string& settings) {
@@ -152,7 +154,7 @@ asio::awaitable<void> follow(asio::any_io_executor executor, const Config& confi
                              const FollowOptions& options, FollowReport& report) {
   bool begun = false;
   for (;;) {
-    std::string full;
+    std::string trouble;
     try {
       if (options.weights_alone) {
         co_await follow_once<WeightsFollower>(executor, config, options, report, begun);
@@ -162,10 +164,13 @@ asio::awaitable<void> follow(asio::any_io_executor executor, const Config& confi
       co_return;
     } catch (const std::system_error& error) {
       if (!begun || !diloco::is_storage_failure(error)) throw;
-      full = std::string("the disk takes nothing: ") + error.what() + "; it goes on when it does";
+      trouble =
+          inter::is_out_of_room(error)
+              ? fmt::format("the disk takes nothing: {}; it goes on when it does", error.what())
+              : fmt::format("cannot go on: {}; it tries again", error.what());
     }
-    spdlog::error("{}", full);
-    report.change([&](FollowFigures& figures) { figures.trouble = full; });
+    spdlog::error("{}", trouble);
+    report.change([&](FollowFigures& figures) { figures.trouble = trouble; });
     co_await pause_following(kLookForRoom);
   }
 }

@@ -178,7 +178,8 @@ inline std::vector<Bytes> contributions_of_another(const HistoryCase& tested, st
 // One rank's.
 inline History history(const HistoryCase& tested, Collective& group,
                        std::unique_ptr<Backend> backend) {
-  constexpr std::size_t kRounds = 6, kUnlisted = 1, kForgotten = 2, kInfinite = 3, kSkipped = 5;
+  constexpr std::size_t kRounds = 6, kUnlisted = 1, kForgotten = 2, kInfinite = 3, kNonsense = 4,
+                        kSkipped = 5;
   const std::vector<Bytes> others = contributions_of_another(tested, kRounds);
   RegionOfHistory region(tested, group, std::move(backend));
   OuterState& state = region.state;
@@ -193,7 +194,8 @@ inline History history(const HistoryCase& tested, Collective& group,
     end.error_norm = made.contribution.error_norm;
     if (tested.overlap.variant != diloco::OverlapOptions::Variant::synchronous)
       region.train(400 + i);
-    std::vector<std::pair<std::string, Bytes>> listed{{"ap", others[i]}};
+    std::vector<std::pair<std::string, Bytes>> listed{
+        {"ap", i == kNonsense ? with_a_damaged_segment(others[i], 0) : others[i]}};
     if (i != kUnlisted && i != kInfinite)
       listed.emplace_back("us", i == kForgotten ? others[i] : end.payload);
     diloco::CommitRecord record = record_of(state, listed);

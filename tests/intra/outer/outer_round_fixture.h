@@ -5,11 +5,13 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <functional>
 #include <random>
 #include <string>
 #include <utility>
 #include <vector>
 
+#include "compression/codecs/payload.h"
 #include "intra/outer/outer_round.h"
 #include "tests/intra/collective/on_ranks.h"
 
@@ -150,5 +152,23 @@ struct Ended {
   double delta_norm = 0, error_norm = 0;
   bool operator==(const Ended&) const = default;
 };
+
+// The payload with other specs and segments.
+inline Bytes rewritten(
+    const Bytes& whole,
+    const std::function<void(std::vector<std::string>&, std::vector<compression::EncodedSegment>&)>&
+        change) {
+  compression::Payload payload = compression::read_payload(whole);
+  change(payload.codec_specs, payload.segments);
+  return compression::write_payload(payload.codec_specs, payload.segments);
+}
+
+// With several ranks, only the one that decodes it sees it.
+inline Bytes with_a_damaged_segment(const Bytes& whole, std::size_t damaged) {
+  const Bytes nonsense(compression::read_payload(whole).segments[damaged].bytes.size(),
+                       std::byte{0xFF});
+  return rewritten(whole,
+                   [&](auto&, auto& segments) { segments[damaged].bytes = std::span(nonsense); });
+}
 
 }  // namespace causeway::intra

@@ -4,7 +4,6 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
-#include <functional>
 #include <limits>
 
 #include "compression/codecs/payload.h"
@@ -23,26 +22,9 @@ Bytes sent_by(const std::string& region, std::uint64_t seed, const std::string& 
   return encode(make_round(codec(spec), {}, region), state);
 }
 
-// The payload with other specs and segments.
-Bytes rewritten(const Bytes& whole,
-                const std::function<void(std::vector<std::string>&,
-                                         std::vector<compression::EncodedSegment>&)>& change) {
-  compression::Payload payload = compression::read_payload(whole);
-  change(payload.codec_specs, payload.segments);
-  return compression::write_payload(payload.codec_specs, payload.segments);
-}
-
 Bytes cut_short(Bytes whole) {
   whole.pop_back();
   return whole;
-}
-
-// With several ranks, only the one that decodes it sees it.
-Bytes with_a_damaged_segment(const Bytes& whole, std::size_t damaged) {
-  const Bytes nonsense(compression::read_payload(whole).segments[damaged].bytes.size(),
-                       std::byte{0xFF});
-  return rewritten(whole,
-                   [&](auto&, auto& segments) { segments[damaged].bytes = std::span(nonsense); });
 }
 
 Bytes with_a_number_that_is_not_finite() {
