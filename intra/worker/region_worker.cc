@@ -339,7 +339,7 @@ WorkerResult RegionWorker::finish() {
     progress_.set_val_loss(result.progress.val_loss());
     progress_.set_val_version(state_.version);
   }
-  driver_.write_at_the_end("writing the result", [&] {
+  driver_.write_on_first_rank("writing the result", [&] {
     save_model(checkpoint_directory(options_.directory) / "final", options_.model, layout_,
                state_.anchor, {{"run", state_.run_id}, {"round", std::to_string(state_.version)}},
                options_.origin);

@@ -71,7 +71,7 @@ void RoundDriver::join(Gathering& gathering, OuterRound round) {
 }
 
 void RoundDriver::leave() {
-  hand_over_when_saved_ = false;
+  hand_over_when_saved_ = unread_ = false;
   end_save();
   gathering_ = nullptr;
   taking_ = Taking::nothing;
@@ -256,9 +256,9 @@ void RoundDriver::archive_state() {
   trainer_.spans().settled(Flat::anchor);
   trainer_.spans().settled(Flat::momentum);
   save_s_ += seconds_of([&] {
-    together(gathering_->group(), "saving to disk", [&] {
+    write_on_first_rank("saving to disk", [&] {
       const auto file = diloco::archived_state(region_.directory, state_.version);
-      if (!gathering_->leads() || !diloco::has_archive(region_.directory) || exists(file)) return;
+      if (!diloco::has_archive(region_.directory) || exists(file)) return;
       archiving_.attempt([&] { write_snapshot(file, round_->ownership().layout(), state_); });
     });
   });
@@ -348,9 +348,9 @@ void RoundDriver::save(What what, Refusal refusal) {
     });
     if (saved) note(*saved);
     if (refusal == Refusal::throws) await_save();
+    unread_ = lowest_of_ranks(gathering_->group(), saver_.under_way() ? 0 : 1) == 0;
   });
-  if (saver_.under_way())
-    trainer_.hold_back_steps([this] { save_s_ += seconds_of([&] { saver_.await_stepped(); }); });
+  if (unread_) trainer_.hold_back_steps([this] { await_read(&StateSaver::stepped_is_read); });
   if (gathering_->leads() || what != What::state_and_snapshot) return;
   diloco::reached(diloco::ProtocolState::state_saved);
   diloco::reached(diloco::ProtocolState::snapshot_written);
@@ -363,26 +363,26 @@ std::optional<StateSaver::Saved> RoundDriver::begin_save(What what, Refusal refu
                      what != What::state, refusal);
 }
 
-// However long the disk takes, the other ranks and the coordinator hear that this one lives.
+// However long the disk takes, the other ranks hear that this one lives.
 void RoundDriver::meet_until(const std::string& what, const IsDone& is_done) {
   for (bool all_done = false; !all_done;) {
     bool done = false;
     together(gathering_->group(), what, [&] { done = is_done(kTouch); });
     all_done = lowest_of_ranks(gathering_->group(), done ? 1 : 0) == 1;
-    trainer_.report();
   }
 }
 
 void RoundDriver::await_save() {
   std::optional<StateSaver::Saved> saved;
   meet_until("saving to disk", [&](std::chrono::milliseconds at_most) {
+    trainer_.report();  // so that the coordinator hears it too
     if (saver_.is_over(at_most)) saved = saver_.finish();
     return !saver_.under_way();
   });
   if (saved) note(*saved);
 }
 
-void RoundDriver::write_at_the_end(const std::string& what, const std::function<void()>& write) {
+void RoundDriver::write_on_first_rank(const std::string& what, const std::function<void()>& write) {
   std::future<void> writing;
   if (gathering_->leads()) {
     try {
@@ -392,6 +392,7 @@ void RoundDriver::write_at_the_end(const std::string& what, const std::function<
     }
   }
   meet_until(what, [&](std::chrono::milliseconds at_most) {
+    trainer_.report();
     if (writing.valid() && writing.wait_for(at_most) == std::future_status::timeout) return false;
     if (writing.valid()) writing.get();
     return true;
@@ -418,7 +419,14 @@ void RoundDriver::look_for_saved() {
 }
 
 void RoundDriver::await_saved_spans() {
-  if (saver_.under_way()) save_s_ += seconds_of([this] { saver_.await_all(); });
+  if (std::exchange(unread_, false)) await_read(&StateSaver::all_is_read);
+}
+
+void RoundDriver::await_read(bool (StateSaver::*is_read)(std::chrono::milliseconds)) {
+  save_s_ += seconds_of([&] {
+    meet_until("saving to disk",
+               [&](std::chrono::milliseconds at_most) { return (saver_.*is_read)(at_most); });
+  });
 }
 
 void RoundDriver::note(const StateSaver::Saved& saved) {

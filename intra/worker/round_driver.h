@@ -84,7 +84,8 @@ class RoundTrainer {
   virtual void settle_state() {}
   // The state as it is to be written; rank 0 alone does.
   virtual StateImage image() = 0;
-  // It is being written: what the next steps change of it stays as it is until `read` returned.
+  // It is being written: what the next steps change of it stays as it is until `read` returned,
+  // which all ranks call at the same place, and in which they meet.
   virtual void hold_back_steps(const std::function<void()>& read) { read(); }
   // There is a snapshot: start_afresh() is not needed any more.
   virtual void checkpointed() {}
@@ -135,11 +136,12 @@ class RoundDriver {
   void save(Refusal refusal);
   // State and snapshot to disk; only if both are there, the snapshot to the coordinator.
   void checkpoint(Refusal refusal);
-  // Until a save under way needs no span of the state any more. Whoever changes one calls it.
+  // Until a save under way needs no span of the state any more. Whoever changes one calls it; all
+  // ranks do.
   void await_saved_spans();
   // The first rank calls `write`, in a thread of its own, while the others wait for it; so all of
   // them call this.
-  void write_at_the_end(const std::string& what, const std::function<void()>& write);
+  void write_on_first_rank(const std::string& what, const std::function<void()>& write);
   // What the run begins with, for regions that brought other values.
   void offer_initial();
   // Completes `progress` and shows it; best effort.
@@ -186,6 +188,7 @@ class RoundDriver {
   using IsDone = std::function<bool(std::chrono::milliseconds at_most)>;  // waits so long
   void meet_until(const std::string& what, const IsDone& is_done);
   void await_save();
+  void await_read(bool (StateSaver::*is_read)(std::chrono::milliseconds at_most));
   void end_save();
   void look_for_saved();
   void note(const StateSaver::Saved& saved);
@@ -201,6 +204,7 @@ class RoundDriver {
   Taking taking_ = Taking::nothing;
   std::optional<Stint> more_;  // for next()
   std::uint64_t steps_shown_ = 0;
+  bool unread_ = false;                // by a save beside steps, perhaps; all ranks say the same
   double save_s_ = 0;                  // that saves held this thread up for
   std::optional<Offered> offered_;     // the snapshot that is on disk
   bool hand_over_when_saved_ = false;  // the own contribution

@@ -93,17 +93,9 @@ void UnreadTensors::none() {
   fewer_.notify_all();
 }
 
-void UnreadTensors::await(const std::size_t& left) {
+bool UnreadTensors::is_read(const std::size_t& left, std::chrono::milliseconds at_most) {
   std::unique_lock lock(mutex_);
-  fewer_.wait(lock, [&left] { return left == 0; });
-}
-
-void UnreadTensors::await_stepped() {
-  await(stepped_);
-}
-
-void UnreadTensors::await_all() {
-  await(all_);
+  return fewer_.wait_for(lock, at_most, [&left] { return left == 0; });
 }
 
 // ---- A save ----

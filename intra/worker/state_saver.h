@@ -45,11 +45,12 @@ class UnreadTensors {
   void expect(std::size_t stepped, std::size_t others);
   void read(bool stepped);
   void none();  // whatever became of the save
-  void await_stepped();
-  void await_all();
+  // Whether they are read; waits so long for it.
+  bool stepped_is_read(std::chrono::milliseconds at_most) { return is_read(stepped_, at_most); }
+  bool all_is_read(std::chrono::milliseconds at_most) { return is_read(all_, at_most); }
 
  private:
-  void await(const std::size_t& left);
+  bool is_read(const std::size_t& left, std::chrono::milliseconds at_most);
 
   std::mutex mutex_;
   std::condition_variable fewer_;
@@ -96,9 +97,11 @@ class StateSaver {
   // Waits for it. Throws what went wrong.
   Saved finish();
 
-  // Until all is read that inner steps change, or everything.
-  void await_stepped() { unread_.await_stepped(); }
-  void await_all() { unread_.await_all(); }
+  // Whether all is read that inner steps change, or everything; waits so long for it.
+  bool stepped_is_read(std::chrono::milliseconds at_most) {
+    return unread_.stepped_is_read(at_most);
+  }
+  bool all_is_read(std::chrono::milliseconds at_most) { return unread_.all_is_read(at_most); }
 
  private:
   // What is to be written.

@@ -32,7 +32,7 @@ void add_rank_keys(std::vector<Key<Config>>& keys) {
   keys.push_back(of_built_in_trainer(of_process(seconds_key(
       "train.rank_deadline_s", [](auto& c) -> auto& { return c.train.rank_deadline; },
       "If the other workers of a region wait longer than this for one worker in one operation, "
-      "they take it for hung and go on without it. Must be longer than a checkpoint takes.",
+      "they take it for hung and go on without it.",
       0.1))));
   keys.push_back(of_process(seconds_key(
       "train.rank_wait_s", [](auto& c) -> auto& { return c.train.rank_wait; },

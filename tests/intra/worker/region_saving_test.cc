@@ -6,6 +6,7 @@
 #include <sys/stat.h>
 
 #include <atomic>
+#include <future>
 #include <map>
 
 #include "intra/outer/state_file.h"
@@ -136,32 +137,54 @@ TEST(RegionSaving, BesideStepsRanksThatShareTheMomentsEndWithTheSameBits) {
   EXPECT_EQ(digests[true], digests[false]);
 }
 
+// As another writer has it, for whom saves wait.
+class DiskOfAnother {
+ public:
+  explicit DiskOfAnother(const fs::path& region) {
+    const fs::path checkpoints = checkpoint_directory(region);
+    fs::create_directories(checkpoints);
+    held_ = diloco::Descriptor(::open(checkpoints.c_str(), O_RDONLY | O_DIRECTORY));
+    EXPECT_EQ(::flock(held_.get(), LOCK_EX), 0);
+  }
+  void free() { held_ = diloco::Descriptor(); }
+  bool is_free() const { return held_.get() == diloco::Descriptor().get(); }
+
+ private:
+  diloco::Descriptor held_;
+};
+
+constexpr std::chrono::milliseconds kRankDeadline{1000};
+
+// Of a region, which save beside steps.
+struct TwoRanks : RegionUnderTest {
+  TwoRanks(FakeRun& run, const TemporaryDirectory& directory, std::uint32_t checkpoint_rounds)
+      : RegionUnderTest(run, directory, "eu", 0, 1, 2) {
+    set_all(beside_steps);
+    set_all([&](WorkerOptions& options) {
+      options.train.rank_deadline = kRankDeadline;
+      options.train.checkpoint_rounds = checkpoint_rounds;
+    });
+  }
+};
+
 // For longer than ranks wait for one that says nothing; and the coordinator hears that it lives.
 void expect_that_a_slow_disk_costs_no_rank(std::uint32_t checkpoint_rounds) {
   const TemporaryDirectory directory;
   FakeRun run({"eu"}, kRounds, kSteps);
-  RegionUnderTest eu(run, directory, "eu", 0, 1, 2);
-  eu.set_all(beside_steps);
-  eu.set_all([&](WorkerOptions& options) {
-    options.train.rank_deadline = std::chrono::milliseconds{1000};
-    options.train.checkpoint_rounds = checkpoint_rounds;
-  });
-  const fs::path checkpoints = checkpoint_directory(eu.options().directory);
-  fs::create_directories(checkpoints);
-  diloco::Descriptor disk(::open(checkpoints.c_str(), O_RDONLY | O_DIRECTORY));
-  ASSERT_EQ(::flock(disk.get(), LOCK_EX), 0);  // as another writer has it, whom they wait for
-  int words = 0;                               // one after the other that say the same
+  TwoRanks eu(run, directory, checkpoint_rounds);
+  DiskOfAnother disk(eu.options().directory);
+  int words = 0;  // one after the other that say the same
   std::pair<std::uint64_t, std::string> said;
   run.on_report = [&](const std::string&, const diloco::Progress& progress) {
     const std::pair now{progress.round(), progress.phase()};
     words = now == std::exchange(said, now) ? words + 1 : 0;
-    if (words == 60) disk = diloco::Descriptor();
+    if (words == 60) disk.free();
   };
   const test::CapturedLog log;
   eu.start();
   EXPECT_EQ(eu.finished().progress.round(), kRounds);
   EXPECT_EQ(eu.finished(1).progress.round(), kRounds);
-  EXPECT_EQ(disk.get(), diloco::Descriptor().get()) << "nobody waited for it";
+  EXPECT_TRUE(disk.is_free()) << "nobody waited for it";
   EXPECT_FALSE(log.has("attaches again")) << log.text();
 }
 
@@ -172,6 +195,29 @@ TEST(RegionSaving, ASlowDiskAtTheEndCostsNoRank) {
 // One save waits for the one before.
 TEST(RegionSaving, ASlowDiskInBetweenCostsNoRank) {
   expect_that_a_slow_disk_costs_no_rank(1);
+}
+
+// The parameters wait to be read while a step would change them, in which nobody reports.
+TEST(RegionSaving, ASlowDiskDuringAStepCostsNoRank) {
+  const TemporaryDirectory directory;
+  FakeRun run({"eu"}, kRounds, kSteps);
+  TwoRanks eu(run, directory, 2);
+  DiskOfAnother disk(eu.options().directory);
+  std::promise<void> saved;  // after the second round
+  run.on_report = [&, told = false](const std::string&, const diloco::Progress& progress) mutable {
+    if (progress.round() == 2 && !std::exchange(told, true)) saved.set_value();
+  };
+  const test::CapturedLog log;
+  eu.start();
+  saved.get_future().wait();
+  std::promise<void> nothing;
+  nothing.get_future().wait_for(3 * kRankDeadline);  // longer than ranks wait for each other
+  EXPECT_FALSE(log.has("attaches again")) << log.text();
+  disk.free();
+  EXPECT_EQ(eu.finished().progress.round(), kRounds);
+  EXPECT_EQ(eu.finished(1).progress.round(), kRounds);
+  EXPECT_GT(eu.finished(1).progress.save_s(), 1) << "it did not wait";
+  EXPECT_FALSE(log.has("attaches again")) << log.text();
 }
 
 }  // namespace

@@ -18,6 +18,7 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr std::uint64_t kAlways = 0, kNever = ~std::uint64_t{0};
+constexpr std::chrono::milliseconds kOften{1};
 
 // 16 MiB each span, so that a save takes a while.
 const diloco::Layout& saved_layout() {
@@ -174,9 +175,9 @@ TEST_F(StateSaverTest, BesideStepsItHoldsTheStateAsItWasWhenItBegan) {
   const TrainingState before = state_;
   ASSERT_FALSE(save(beside)) << "it goes on";
   state_.work.steps = 3;
-  beside.await_stepped();
+  while (!beside.stepped_is_read(kOften)) continue;
   for (const std::size_t stepped : {0, 1, 2}) std::ranges::fill(spans()[stepped], -1.0F);
-  beside.await_all();
+  while (!beside.all_is_read(kOften)) continue;
   for (const std::size_t other : {3, 4, 5}) std::ranges::fill(spans()[other], -1.0F);
   const StateSaver::Saved saved = beside.finish();
   EXPECT_TRUE(saved.state && saved.snapshot);
