@@ -28,7 +28,7 @@ std::vector<Action> RoundProtocol::handle(const Event& event, Time now) {
 void RoundProtocol::start(Time now) {
   started_ = true;
   region_.agreement.start(now);
-  end_.note_progress(now);
+  end_.start(now);
 }
 
 void RoundProtocol::take_in(const Event& event) {
@@ -157,7 +157,7 @@ void RoundProtocol::add_record(const CommitRecord& record, Index index) {
   region_.shards.look_again();
   summing_.check(record);
   note_budget(record);
-  end_.add(record, now_);
+  end_.add_record(now_);
   exchange_.settle(record);
   catch_up_.confirm_snapshot();
   exchange_.open_next(record, now_);
@@ -176,7 +176,7 @@ void RoundProtocol::replace_record(const CommitRecord& record, Index index) {
   region_.shards.look_again();
   for (const inter::BlobId& made : region_.contributions.void_after(record.round))
     payloads.push_back(made);
-  end_.add(record, now_);
+  end_.add_record(now_);
   exchange_.settle(record);
   for (const inter::BlobId& payload : payloads) region_.spool.leave_unclaimed_if_unnamed(payload);
   region_.spool.drop_void_snapshots();

@@ -13,20 +13,38 @@ using std::chrono::seconds;
 
 constexpr Time kLingerMax = seconds{60};
 constexpr Time kDetoursFirst = seconds{2};
-constexpr Time kGoodbye = seconds{10};   // for the other regions to hear that the run is over
-constexpr std::uint32_t kBarrenMax = 3;  // rounds
+constexpr Time kGoodbye = seconds{10};  // for the other regions to hear that the run is over
+constexpr Round kBarrenMax = 3;
 constexpr Time kUnknownRound = seconds{60};
 constexpr int kPatienceMax = 8;  // times that a region which moves is waited for at the end
 
 }  // namespace
 
+// Who restarts while training diverges counts the rounds as the others do. After enough of them the
+// run has ended: then all regions were started again, with other settings perhaps, and these
+// deserve as many rounds.
+void RunEnd::start(Time now) {
+  note_progress(now);
+  count_barren();
+  if (barren_ < kBarrenMax) return;
+  barren_before_ = barren_;
+  region_.out.note(
+      Note::Severity::warning,
+      fmt::format(
+          "the newest {} rounds list nothing: training diverged before this start, and will "
+          "again unless inner.lr, inner.clip_norm or inner.warmup_steps have changed",
+          barren_));
+}
+
 // A round in which no region has anything finite to offer lists nothing. One may be chance; several
 // are a training that diverges everywhere and will not come back by itself.
-void RunEnd::add(const CommitRecord& record, Time now) {
+void RunEnd::add_record(Time now) {
   note_progress(now);
-  barren_ = record.participants.empty() ? barren_ + 1 : 0;
-  if (barren_ == 0) barren_until_.reset();
-  if (barren_ >= kBarrenMax && !barren_until_) barren_until_ = now + kGoodbye;
+  count_barren();
+  barren_before_ = std::min(barren_before_, barren_);
+  const bool enough = barren_ - barren_before_ >= kBarrenMax;
+  if (!enough) barren_until_.reset();
+  if (enough && !barren_until_) barren_until_ = now + kGoodbye;
 }
 
 // Whoever leads has all that is committed. This region may hear so before it knows who leads. A
@@ -199,7 +217,7 @@ void RunEnd::check_as_follower(Time now) {
 
 // If no majority holds another state. One that says so alone is named.
 void RunEnd::end_well() {
-  if (barren_until_) return end_barren();
+  if (barren_ >= kBarrenMax) return end_barren();
   const std::set<std::string> regions = region_.agreement.members().regions();
   std::size_t against = 0;
   std::string names;
@@ -223,8 +241,23 @@ void RunEnd::end_well() {
 
 // ---- Training diverges ----
 
+void RunEnd::count_barren() {
+  const RunHistory& history = region_.history;
+  Round sound = history.version();
+  while (sound > 0 && history.record(sound - 1).participants.empty()) --sound;
+  barren_ = history.version() - sound;
+}
+
 void RunEnd::check_barren(Time now) {
+  if (barren_before_ >= kBarrenMax && barren_ == barren_before_) wait_for_others(now);
   if (barren_until_ && now >= *barren_until_) end_barren();
+}
+
+// Those that ended do not come back by themselves; those that an operator starts again may come
+// later than this region.
+void RunEnd::wait_for_others(Time now) {
+  if (region_.agreement.leader() || may_go_on()) return barren_until_.reset();
+  if (!barren_until_) barren_until_ = now + kPatienceMax * linger();
 }
 
 // Also where the run is over before the others had time to hear of it.

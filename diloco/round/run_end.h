@@ -4,7 +4,6 @@
 #pragma once
 
 #include <array>
-#include <cstdint>
 #include <map>
 #include <optional>
 #include <set>
@@ -22,9 +21,12 @@ class RunEnd {
   RunEnd(Region& region, const Leader& leader, CatchUp& catch_up)
       : region_(region), leader_(leader), catch_up_(catch_up) {}
 
+  // To be called first of all.
+  void start(Time now);
   // Something moved: whoever waits goes on waiting.
   void note_progress(Time now) { progress_at_ = now; }
-  void add(const CommitRecord& record, Time now);
+  // The history has another record, or one was replaced.
+  void add_record(Time now);
   void on_finished(const std::string& peer) { said_finished_.insert(peer); }  // the run is over
   // To a peer that comes back meanwhile.
   void tell(const std::string& peer);
@@ -47,7 +49,9 @@ class RunEnd {
  private:
   void note_finished(Time now);
   Time longest_round(const std::set<std::string>& waiting) const;
+  void count_barren();
   void check_barren(Time now);
+  void wait_for_others(Time now);
   void end_barren();
   void check_stuck(Time now);
   void tell_all(bool linked);
@@ -80,7 +84,8 @@ class RunEnd {
   std::optional<Time> over_at_;       // the last round was seen to be committed
   std::optional<Time> finished_at_;   // the leader said that the run is over
   bool told_linked_ = false;          // by the leader: those with a link to it
-  std::uint32_t barren_ = 0;          // rounds in a row that listed nothing
+  Round barren_ = 0;                  // rounds in a row, up to the newest, that listed nothing
+  Round barren_before_ = 0;           // of these, before this start: if they had ended the run
   std::optional<Time> barren_until_;  // if there were too many: when the run ends
   std::optional<Time> stuck_since_;   // no region has a snapshot that the run agreed on
   std::optional<Lost> lost_;          // as last looked at
