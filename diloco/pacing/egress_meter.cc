@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <chrono>
 #include <cmath>
+#include <cstddef>
 #include <numeric>
 
 #include <fmt/format.h>
@@ -13,8 +14,16 @@ namespace {
 using Period = Spending::Period;
 
 constexpr std::size_t kSamples = 33;
-constexpr double kUsable = 0.98;  // of a limit
-constexpr double kLonger = 1.01;  // a pause should not end before its period does
+constexpr double kUsable = 0.98;   // of a limit
+constexpr double kLonger = 1.01;   // a pause should not end before its period does
+constexpr double kManyTimes = 10;  // what rounds take
+
+// Of an even number the lower one: of two rounds, one of which a clock jumped in, the other counts.
+double median(std::vector<double> values) {
+  const auto middle = values.begin() + static_cast<std::ptrdiff_t>((values.size() - 1) / 2);
+  std::nth_element(values.begin(), middle, values.end());
+  return *middle;
+}
 
 std::chrono::sys_days day_of(double unix_s) {
   // A clock may say anything.
@@ -102,10 +111,35 @@ void EgressMeter::add(const CommitRecord& record, std::uint64_t step, std::uint3
 void EgressMeter::bear_clock_set_back(double at_s) {
   if (samples_.empty() || at_s >= samples_.back().at_s) return;
   if (!knows_costs()) return samples_.clear();
-  const double mean_s =
-      (samples_.back().at_s - samples_.front().at_s) / static_cast<double>(samples_.size() - 1);
+  const std::vector<std::size_t> rounds = usual_rounds();
+  double rounds_s = 0;
+  for (const std::size_t i : rounds) rounds_s += took_s(i);
+  const double mean_s = rounds_s / static_cast<double>(rounds.size());
   const double back_s = samples_.back().at_s + mean_s - at_s;
   for (Sample& sample : samples_) sample.at_s -= back_s;
+}
+
+double EgressMeter::took_s(std::size_t i) const {
+  return samples_[i].at_s - samples_[i - 1].at_s;
+}
+
+// Without those that a clock jumped ahead in, or that the run stood still in: they took many times
+// as long as half of the rounds, and as long as their steps take. A pause has its steps.
+std::vector<std::size_t> EgressMeter::usual_rounds() const {
+  std::vector<double> rounds_s, steps_s;
+  const auto steps_of = [this](std::size_t i) { return std::max(1U, samples_[i].steps); };
+  for (std::size_t i = 1; i < samples_.size(); ++i) {
+    rounds_s.push_back(took_s(i));
+    steps_s.push_back(took_s(i) / steps_of(i));
+  }
+  const double round_s = median(rounds_s), step_s = median(steps_s);
+  std::vector<std::size_t> usual;
+  for (std::size_t i = 1; i < samples_.size(); ++i) {
+    // Rounds that took no time may be some nanoseconds below it.
+    const double long_s = kManyTimes * std::max({0.0, round_s, steps_of(i) * step_s});
+    if (took_s(i) <= long_s) usual.push_back(i);
+  }
+  return usual;
 }
 
 double EgressMeter::round_cost() const {
@@ -115,13 +149,16 @@ double EgressMeter::round_cost() const {
 
 // Of an inner step, as measured; where nothing is, of the rounds.
 double EgressMeter::step_s() const {
-  double measured_s = 0, rounds_s = samples_.back().at_s - samples_.front().at_s;
+  double measured_s = 0, rounds_s = 0;
   std::uint64_t measured = 0, steps = 0;
   for (std::size_t i = 1; i < samples_.size(); ++i) {
-    steps += samples_[i].steps;
     if (samples_[i].step_s == 0) continue;
     measured_s += samples_[i].step_s;
     ++measured;
+  }
+  for (const std::size_t i : usual_rounds()) {
+    rounds_s += took_s(i);
+    steps += samples_[i].steps;
   }
   const double step_s = measured > 0
                             ? measured_s / static_cast<double>(measured)
@@ -130,10 +167,11 @@ double EgressMeter::step_s() const {
 }
 
 double EgressMeter::overhead_s() const {
+  const std::vector<std::size_t> rounds = usual_rounds();
+  const double step_s = this->step_s();
   double overhead_s = 0;
-  for (std::size_t i = 1; i < samples_.size(); ++i)
-    overhead_s += samples_[i].at_s - samples_[i - 1].at_s - samples_[i].steps * step_s();
-  return std::max(0.0, overhead_s / static_cast<double>(samples_.size() - 1));
+  for (const std::size_t i : rounds) overhead_s += took_s(i) - samples_[i].steps * step_s;
+  return std::max(0.0, overhead_s / static_cast<double>(rounds.size()));
 }
 
 std::uint64_t EgressMeter::steps_left() const {

@@ -2,11 +2,13 @@
 // it stays within a budget (docs/operate.md). A pure function of the records, like k_policy.h,
 // which asks it.
 //
-// - A round's cost is the mean of the newest rounds. It does not depend on K.
+// - A round's cost is the mean of the newest rounds. It does not depend on K. So is its time, but
+//   for rounds that seem many times longer than half of them: the leader's clock jumped ahead.
 // - Two rounds are paid for in any case: the one that was just decided and the open one.
 // - 2 % of each limit are kept back for what is not known yet.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <deque>
 #include <map>
@@ -116,6 +118,8 @@ class EgressMeter {
   };
 
   bool knows_costs() const { return samples_.size() >= 2; }
+  double took_s(std::size_t i) const;             // the round of sample i > 0, by the clocks
+  std::vector<std::size_t> usual_rounds() const;  // their samples; at least one
   double round_cost() const;
   double step_s() const;
   double overhead_s() const;  // of a round, whatever its steps

@@ -24,12 +24,14 @@ class MeteredRun {
   explicit MeteredRun(const EgressBudget& budget) : meter(budget, {.steps = 10'000, .k = 10}) {}
 
   EgressMeter meter;
+  double step_s = 0;  // that is measured from now on; 0: nothing is
 
   void round(double at_s, double cost, std::uint32_t steps = 10) {
     spent_ += cost;
     CommitRecord record{.run_id = {}, .round = round_, .participants = {}, .next_k = steps};
     record.decided_unix_s = at_s;
     record.egress = {{"east", 0.75 * spent_}, {"west", 0.25 * spent_}};
+    if (step_s > 0) record.measured = {.step_s = step_s, .overhead_s = 1, .exchange_s = 1};
     meter.add(record, 10 * round_++, steps);
   }
   // One every 100 s.
@@ -130,6 +132,60 @@ TEST(EgressMeter, WhatRoundsCostAndTakeStaysKnownWhenAClockIsSetBack) {
   run.round(unix_s(kLeapDay), 1);
   ASSERT_TRUE(run.meter.at_end(10));
   EXPECT_DOUBLE_EQ(*run.meter.at_end(10), before);
+}
+
+// Of a run with 9,790 steps left and money for 860 rounds in its month.
+void expect_a_k_of_12(const EgressMeter& meter) {
+  const auto need = meter.need();
+  ASSERT_TRUE(need);
+  EXPECT_EQ(need->k, 12);
+  EXPECT_FALSE(need->pauses);
+  // 20 are paid, and 979 rounds of 10 steps are left in two weeks and more.
+  EXPECT_DOUBLE_EQ(meter.forecasts(10).at(0).at_end, 20 + 2 + 979);
+}
+
+TEST(EgressMeter, AClockThatJumpsAheadSaysNothingOfHowLongRoundsTake) {
+  for (const double step_s : {0.0, 8.0}) {
+    MeteredRun run({.per_month = 900, .action = Action::stretch_k});
+    run.step_s = step_s;
+    const double begin = unix_s(2028y / 3 / 10);
+    run.rounds(begin, 10, 1);
+    run.rounds(begin + 86'400 + 1000, 10, 1);  // a leader's clock is corrected
+    expect_a_k_of_12(run.meter);
+  }
+}
+
+TEST(EgressMeter, NorDoesOneThatWasAheadOnce) {
+  for (const double step_s : {0.0, 8.0}) {
+    MeteredRun run({.per_month = 900, .action = Action::stretch_k});
+    run.step_s = step_s;
+    const double begin = unix_s(2028y / 3 / 10);
+    run.rounds(begin, 10, 1);
+    run.round(begin + 86'400 + 1000, 1);
+    run.rounds(begin + 1100, 9, 1);
+    expect_a_k_of_12(run.meter);
+  }
+}
+
+TEST(EgressMeter, TheSecondOfTwoRoundsTellsThatAClockJumpedInTheFirst) {
+  MeteredRun run({.per_month = 900});
+  const double begin = unix_s(2028y / 3 / 31);
+  run.round(begin, 1);
+  run.rounds(begin + 43'200, 2, 1);
+  // Half a day less 200 s is left after the open round; a step of 10 s is a round.
+  EXPECT_DOUBLE_EQ(run.meter.forecasts(1).at(0).at_end, 3 + 2 + 4300);
+}
+
+// It counts with what it took beyond its steps.
+TEST(EgressMeter, APauseIsNoJumpOfAClock) {
+  MeteredRun run({.per_month = 900});
+  run.step_s = 8;
+  const double begin = unix_s(2028y / 3 / 30, 12);
+  run.rounds(begin, 5, 1);
+  run.round(begin + 10'400, 1, 1000);
+  // Beyond its steps a round took (4 * 20 + 2,000) / 5 = 416 s. The open one has 1,000 steps too;
+  // of 129,600 s 110,784 are left after it, and each step is a round.
+  EXPECT_DOUBLE_EQ(run.meter.forecasts(1).at(0).at_end, 6 + 2 + 262);
 }
 
 TEST(EgressMeter, ARunsMoneyIsSpreadOverTheRoundsThatAreLeft) {
