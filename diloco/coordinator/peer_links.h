@@ -30,7 +30,7 @@ class PeerLinks : public inter::MeshHandler {
   // Ends all links. Whoever dials from then on is refused for this reason.
   void cut(const std::string& reason);
   std::uint16_t listening_port() const { return listening_port_; }  // since start()
-  // Of links that were cut: what they carried.
+  // Of links that were cut, or are removed: what they carried.
   std::map<std::string, inter::LinkStats> stats() const { return cut_ ? *cut_ : mesh_.stats(); }
   std::vector<std::string> up() const;
   // What each peer's contributions said that it has paid for what it sends.

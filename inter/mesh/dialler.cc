@@ -130,7 +130,7 @@ asio::awaitable<std::shared_ptr<Connection>> MeshCore::open(Self self, PeerPtr p
 asio::awaitable<std::shared_ptr<Connection>> MeshCore::open_at(Self self, PeerPtr peer,
                                                                tcp::endpoint endpoint) {
   const auto connection = self->connections_.dialled(tcp::socket(self->executor_));
-  connection->count_into(peer->traffic);
+  connection->count_into(peer->carried.traffic);
   connection->check_open();
   std::string region;
   {

@@ -151,9 +151,9 @@ std::map<std::string, LinkStats> Mesh::stats() const {
     const LinkMeter& meter = peer->meter;
     stats[name] = {.up = peer->linked(),
                    .via = peer->session ? peer->session->via() : std::string(),
-                   .tx_bytes = peer->traffic->tx_bytes,
-                   .rx_bytes = peer->traffic->rx_bytes,
-                   .connects = peer->connects,
+                   .tx_bytes = peer->carried.traffic->tx_bytes,
+                   .rx_bytes = peer->carried.traffic->rx_bytes,
+                   .connects = peer->carried.connects,
                    .round_trip = meter.round_trip(),
                    .data_connections = peer->linked() ? peer->session->data_connections() : 0,
                    .rate_bytes_per_s = meter.rate_bytes_per_s(),
@@ -162,6 +162,12 @@ std::map<std::string, LinkStats> Mesh::stats() const {
                    .stream_rate_bytes_per_s = meter.stream_rate_bytes_per_s(),
                    .loss = meter.loss(),
                    .segment_bytes = meter.segment_bytes()};
+  }
+  for (const auto& [name, carried] : implementation_->core->removed()) {
+    stats[name] = {.tx_bytes = carried.traffic->tx_bytes,
+                   .rx_bytes = carried.traffic->rx_bytes,
+                   .connects = carried.connects,
+                   .removed = true};
   }
   return stats;
 }

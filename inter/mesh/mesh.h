@@ -106,8 +106,8 @@ struct MeshOptions {
   std::uint64_t seed = 0;                      // of the back-off jitter
 };
 
-// Figures of one peer's link, cumulative over reconnections. Bytes are counted at the sockets, TLS
-// included.
+// Figures of one peer's link, cumulative over reconnections, and over the times that the peer was
+// removed and returned. Bytes are counted at the sockets, TLS included.
 struct LinkStats {
   bool up = false;       // the direct link
   std::string via = {};  // the third region by way of which the peer is reached; else empty
@@ -122,6 +122,7 @@ struct LinkStats {
   double stream_rate_bytes_per_s = 0;  // the fastest single one, as TCP sees it
   double loss = 0;                     // share of segments sent again, smoothed
   std::uint32_t segment_bytes = 0;     // of full ones, as the path takes them; 0 until known
+  bool removed = false;  // not a peer any more: there is no link, only what it carried
 };
 
 // What the owner of a mesh must answer. Called on the mesh's executor, never from inside a call to
@@ -186,6 +187,7 @@ class Mesh : public Channel {
   void push_blob(const std::string& peer, const BlobId& id) override;
   void fetch_blob(const std::string& peer, const BlobId& id) override;
 
+  // Of all peers, and of those that were removed, so that no sum over them ever falls.
   std::map<std::string, LinkStats> stats() const;
 
   // What hashing arrivals has cost.

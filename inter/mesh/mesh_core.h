@@ -91,6 +91,12 @@ class Contest {
   Clock::time_point last_{};
 };
 
+// What a peer's links carried so far.
+struct Carried {
+  std::shared_ptr<Traffic> traffic = std::make_shared<Traffic>();  // connections count into it
+  std::uint64_t connects = 0;
+};
+
 // Shared, because a peer that is removed lives on until its coroutines have ended.
 struct Peer {
   Peer(const asio::any_io_executor& executor, const Spool& spool, const MeshOptions& options,
@@ -128,9 +134,8 @@ struct Peer {
   Contest contest;
   // At the listener: a control connection whose greeting is under way.
   std::weak_ptr<Connection> greeting;
-  std::shared_ptr<Traffic> traffic = std::make_shared<Traffic>();
+  Carried carried;
   LinkMeter meter;
-  std::uint64_t connects = 0;
 
   // By way of third regions (detours.cc).
   std::set<std::string> neighbours;  // whom it says that it has links to
@@ -167,6 +172,7 @@ class MeshCore : public std::enable_shared_from_this<MeshCore> {
   Peer* find(const std::string& name) const;                // null: not a peer
   void push_blob(const std::string& to, const BlobId& id);  // whichever way
   const std::map<std::string, PeerPtr>& peers() const { return peers_; }
+  const std::map<std::string, Carried>& removed() const { return removed_; }
   const MeshOptions& options() const { return options_; }
   const Intake& intake() const { return *intake_; }
 
@@ -254,6 +260,7 @@ class MeshCore : public std::enable_shared_from_this<MeshCore> {
   std::unique_ptr<TlsDoor> door_;  // none with dial_only, or before start()
   asio::steady_timer credentials_timer_;
   std::map<std::string, PeerPtr> peers_;
+  std::map<std::string, Carried> removed_;  // peers that are none now
   std::map<DetourEnds, Detour::Self> detours_;
   OpenConnections connections_;
   Strangers<Connection> strangers_{kUnauthenticatedMax};  // certified, but not yet greeted
