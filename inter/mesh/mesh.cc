@@ -113,8 +113,9 @@ std::uint16_t Mesh::listening_port() const {
   return implementation_->core->listening_port();
 }
 
-void Mesh::set_peers(const std::map<std::string, Endpoint>& peers) {
-  implementation_->core->set_peers(implementation_->core, peers);
+void Mesh::set_peers(const std::map<std::string, Endpoint>& peers,
+                     const std::map<std::string, Endpoint>& second_addresses) {
+  implementation_->core->set_peers(implementation_->core, peers, second_addresses);
 }
 
 void Mesh::drop_peers(const std::string& reason) {
@@ -206,6 +207,13 @@ Peer::Peer(const asio::any_io_executor& executor, const Spool& spool, const Mesh
       detour_backoff(options.reconnect_delay_min, options.reconnect_delay_max,
                      jitter_seed(options.seed, name_in, options.self)),
       nothing(spool, name_in) {}
+
+std::vector<Endpoint> Peer::addresses() const {
+  std::vector<Endpoint> all = {endpoint};
+  const auto second = options.second_addresses.find(name);
+  if (second != options.second_addresses.end()) all.push_back(second->second);
+  return all;
+}
 
 bool Peer::we_dial_first() const {
   const bool one_way = options.dial_only || endpoint.host.empty();

@@ -82,6 +82,8 @@ struct MeshOptions {
   // Where to dial each other region of the roster. An empty host: it cannot be dialled, so it dials
   // us.
   std::map<std::string, Endpoint> peers;
+  // Where to dial some of them if that does not lead to the peer.
+  std::map<std::string, Endpoint> second_addresses = {};
   bool dial_only = false;  // nobody can dial this region (NAT, firewall): it dials every peer
   Credentials credentials;
   std::chrono::milliseconds heartbeat_interval{500};
@@ -177,7 +179,8 @@ class Mesh : public Channel {
   // The roster changed: peers that are new are linked to, those that are gone are dropped (told to
   // the handler as down, later), an address that changed is used from the next dialling on. Throws
   // Errc::unreachable_peer if one cannot be dialled and neither can we.
-  void set_peers(const std::map<std::string, Endpoint>& peers);
+  void set_peers(const std::map<std::string, Endpoint>& peers,
+                 const std::map<std::string, Endpoint>& second_addresses = {});
   // All are dropped, and whoever links until the next set_peers() is refused for this reason.
   void drop_peers(const std::string& reason);
 

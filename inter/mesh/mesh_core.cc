@@ -66,7 +66,8 @@ void MeshCore::start(const Self& self) {
                peak_bytes(self->options_, self->spool_.capacity_bytes()) / 1'000'000,
                self->options_.peers.size());
   if (!self->options_.dial_only) open_door(self);
-  self->set_peers(self, self->options_.peers);
+  const auto second_addresses = self->options_.second_addresses;
+  self->set_peers(self, self->options_.peers, second_addresses);
 }
 
 void MeshCore::open_door(const Self& self) {
@@ -105,7 +106,8 @@ asio::awaitable<void> MeshCore::watch_credentials(Self self) {
   }
 }
 
-void MeshCore::set_peers(const Self& self, const std::map<std::string, Endpoint>& peers) {
+void MeshCore::set_peers(const Self& self, const std::map<std::string, Endpoint>& peers,
+                         const std::map<std::string, Endpoint>& second_addresses) {
   for (const auto& [name, endpoint] : peers) {
     if (name != options_.self && endpoint.host.empty() && options_.dial_only) {
       throw std::system_error(Errc::unreachable_peer,
@@ -114,9 +116,13 @@ void MeshCore::set_peers(const Self& self, const std::map<std::string, Endpoint>
                                   "other can dial");
     }
   }
+  const bool others = options_.second_addresses != second_addresses;
+  options_.second_addresses = second_addresses;
   const auto before = peers_;
-  for (const auto& [name, peer] : before)
+  for (const auto& [name, peer] : before) {
     if (!peers.contains(name)) remove_peer(peer, kRemovedReason);
+    if (others) peer->retry.cancel();  // no reason to wait, as for a changed endpoint
+  }
   refuses_all_.clear();
   dropped_.clear();
   for (const auto& [name, endpoint] : peers) {

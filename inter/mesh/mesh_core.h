@@ -102,6 +102,7 @@ struct Peer {
   Peer(const asio::any_io_executor& executor, const Spool& spool, const MeshOptions& options,
        const std::string& name_in, const Endpoint& endpoint_in);
 
+  std::vector<Endpoint> addresses() const;  // in the order in which they are dialled
   // Without a third region.
   bool linked() const { return session && session->via().empty(); }
   // The direct link is young: another one is no proof that it is dead.
@@ -167,7 +168,8 @@ class MeshCore : public std::enable_shared_from_this<MeshCore> {
   asio::awaitable<void> join() { return tasks_.join(); }
 
   std::uint16_t listening_port() const { return door_ ? door_->port() : 0; }
-  void set_peers(const Self& self, const std::map<std::string, Endpoint>& peers);
+  void set_peers(const Self& self, const std::map<std::string, Endpoint>& peers,
+                 const std::map<std::string, Endpoint>& second_addresses);
   void drop_peers(const std::string& reason);
   Peer* find(const std::string& name) const;                // null: not a peer
   void push_blob(const std::string& to, const BlobId& id);  // whichever way
@@ -206,6 +208,8 @@ class MeshCore : public std::enable_shared_from_this<MeshCore> {
                                                                 asio::ip::tcp::endpoint endpoint,
                                                                 const SessionNonce& nonce);
   static asio::awaitable<std::shared_ptr<Connection>> open(Self self, PeerPtr peer);
+  static asio::awaitable<std::shared_ptr<Connection>> open_named(Self self, PeerPtr peer,
+                                                                 Endpoint address);
   static asio::awaitable<std::shared_ptr<Connection>> open_at(Self self, PeerPtr peer,
                                                               asio::ip::tcp::endpoint endpoint);
 

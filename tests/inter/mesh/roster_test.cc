@@ -115,6 +115,26 @@ TEST_F(Roster, ChangedAddressIsDialledNext) {
   EXPECT_TRUE(run_until([&] { return a.mesh->is_up("b"); }));
 }
 
+TEST_F(Roster, SecondAddressIsDialledIfNobodyIsAtTheFirst) {
+  Region& a = start("a");
+  Region& b = start("b");
+  b.mesh->set_peers({{"a", kUndialled}});
+  a.mesh->set_peers({{"b", kUndialled}}, {{"b", {"127.0.0.1", 2}}});
+  ASSERT_TRUE(run_until([&] { return log_.has("no link to b at 127.0.0.1:1 or 127.0.0.1:2"); }));
+  a.mesh->set_peers({{"b", kUndialled}}, {{"b", at(b)}});
+  EXPECT_TRUE(run_until([&] { return a.mesh->is_up("b") && b.mesh->is_up("a"); }));
+}
+
+TEST_F(Roster, SecondAddressIsDialledIfAnotherRegionIsAtTheFirst) {
+  Region& a = start("a");
+  Region& b = start("b");
+  Region& c = start("c");
+  b.mesh->set_peers({{"a", kUndialled}});
+  a.mesh->set_peers({{"b", at(c)}}, {{"b", at(b)}});
+  EXPECT_TRUE(run_until([&] { return a.mesh->is_up("b") && b.mesh->is_up("a"); }));
+  EXPECT_FALSE(a.mesh->is_up("c"));
+}
+
 // By name "a" would dial, but only "a" can be dialled, or only "b".
 class T8DialOnly : public Roster {};
 
