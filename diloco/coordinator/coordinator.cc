@@ -291,7 +291,13 @@ RegionStatus Coordinator::Implementation::status() const {
   status.k = protocol.k();
   status.k_change = protocol.k_change();
   status.progress = worker_->progress();
-  for (const auto& [peer, link] : links_->stats()) status.links[peer] = link_status(link);
+  for (const auto& [peer, link] : links_->stats()) {
+    if (link.removed) {
+      status.removed_links[peer] = link_totals(link);
+    } else {
+      status.links[peer] = link_status(link);
+    }
+  }
   status.egress = egress();
   status.spool_bytes = directory_.spool().stored_bytes();
   status.spool_capacity_bytes = directory_.spool().capacity_bytes();

@@ -52,7 +52,7 @@ enum class Start { resume, found, join, fork };
 struct CoordinatorOptions {
   std::string region;
   // All members as configured, any order: who may be met before the log is known, and where to dial
-  // them. An empty address: that one dials.
+  // them (dialled() in peer_links.h). An empty address: that one dials.
   std::vector<Member> members;
   std::uint32_t workers = 1;  // ranks in this region
   // How long the others wait for ranks that are missing before they go on without them.

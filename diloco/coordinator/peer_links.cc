@@ -39,19 +39,31 @@ Greeting greeting_of(const CoordinatorContext& context) {
           .parent_run_id = parent_of(context.protocol().membership())};
 }
 
+// No host: it dials the others.
+inter::Endpoint endpoint_of(const Member& member) {
+  return member.address.empty() ? inter::Endpoint{} : inter::parse_endpoint(member.address);
+}
+
 }  // namespace
 
-std::map<std::string, inter::Endpoint> dialled(const CoordinatorOptions& options,
-                                               const Membership& membership) {
+Dialled dialled(const CoordinatorOptions& options, const Membership& membership,
+                const std::set<std::string>& moved) {
   const Membership configured = configured_membership(options);
-  std::map<std::string, inter::Endpoint> peers;
+  Dialled all;
   for (const Member& member : (membership.members.empty() ? configured : membership).members) {
     if (member.region == options.region) continue;
     const Member* known = configured.find(member.region);
-    const std::string& address = known == nullptr ? member.address : known->address;
-    peers[member.region] = address.empty() ? inter::Endpoint{} : inter::parse_endpoint(address);
+    inter::Endpoint& first = all.first[member.region];
+    first = endpoint_of(known == nullptr ? member : *known);
+    const inter::Endpoint newest = endpoint_of(member);
+    if (!moved.contains(member.region) || newest.host.empty() || newest == first) continue;
+    if (first.host.empty()) {
+      first = newest;
+    } else {
+      all.second[member.region] = newest;
+    }
   }
-  return peers;
+  return all;
 }
 
 PeerLinks::PeerLinks(CoordinatorContext context)
@@ -60,11 +72,28 @@ PeerLinks::PeerLinks(CoordinatorContext context)
       farewell_(context_.executor),
       mesh_(context_.executor, mesh_options(), context_.directory.spool(), *this) {}
 
-inter::MeshOptions PeerLinks::mesh_options() const {
+inter::MeshOptions PeerLinks::mesh_options() {
   inter::MeshOptions mesh = context_.options.mesh;
   mesh.self = context_.options.region;
-  mesh.peers = dialled(context_.options, members_);
+  Dialled all = dialled_now();
+  mesh.peers = std::move(all.first);
+  mesh.second_addresses = std::move(all.second);
   return mesh;
+}
+
+// The log says of each second address once that there is one: only people know which is right.
+Dialled PeerLinks::dialled_now() {
+  Dialled all = dialled(context_.options, members_, context_.protocol().moved());
+  for (const auto& [peer, newest] : all.second) {
+    if (std::exchange(told_[peer], newest) == newest) continue;
+    const std::string here = inter::to_string(all.first.at(peer)), there = inter::to_string(newest);
+    spdlog::warn(
+        "{0}: this host's file says that {1} is at {2}, and the run says that it moved to {3} "
+        "(`causeway members add`). Both are dialled, {2} first. If {1} cannot be reached there any "
+        "more, write {3} into the file",
+        context_.options.region, peer, here, there);
+  }
+  return all;
 }
 
 void PeerLinks::start() {
@@ -99,13 +128,15 @@ void PeerLinks::carry_out(const PushBlob& action) {
 void PeerLinks::carry_out(const UpdateMembers& action) {
   const Membership before = std::exchange(members_, action.membership);
   // Whoever is removed is told before its links end.
-  auto peers = dialled(context_.options, members_);
-  peers.merge(dialled(context_.options, before));
-  mesh_.set_peers(peers);
+  Dialled all = dialled_now();
+  all.first.merge(dialled(context_.options, before, {}).first);
+  mesh_.set_peers(all.first, all.second);
   farewell_.expires_after(context_.options.protocol.election);
   farewell_.async_wait([this](const std::error_code& error) {
     const bool linked = !error && !context_.ending.closing() && !context_.ending.storage_fails();
-    if (linked) mesh_.set_peers(dialled(context_.options, members_));
+    if (!linked) return;
+    const Dialled now = dialled_now();
+    mesh_.set_peers(now.first, now.second);
   });
   reached(ProtocolState::members_told);
 }

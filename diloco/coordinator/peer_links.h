@@ -16,10 +16,16 @@
 
 namespace causeway::diloco {
 
-// Where to dial the members other than this region: as configured here, which may know better than
-// the log; else as the log says. Before the log is known, all that are configured.
-std::map<std::string, inter::Endpoint> dialled(const CoordinatorOptions& options,
-                                               const Membership& membership);
+// Where to dial the members other than this region.
+struct Dialled {
+  std::map<std::string, inter::Endpoint> first;
+  std::map<std::string, inter::Endpoint> second;  // where the first does not lead to the member
+};
+// As configured here, which may know a way of its own, such as a private address or a proxy; else
+// as the log says. Before the log is known, all that are configured. Of members that `moved` since
+// the log first named them, what is configured may be of before: then as the log says, too.
+Dialled dialled(const CoordinatorOptions& options, const Membership& membership,
+                const std::set<std::string>& moved);
 
 class PeerLinks : public inter::MeshHandler {
  public:
@@ -30,7 +36,7 @@ class PeerLinks : public inter::MeshHandler {
   // Ends all links. Whoever dials from then on is refused for this reason.
   void cut(const std::string& reason);
   std::uint16_t listening_port() const { return listening_port_; }  // since start()
-  // Of links that were cut: what they carried.
+  // Of links that were cut, or are removed: what they carried.
   std::map<std::string, inter::LinkStats> stats() const { return cut_ ? *cut_ : mesh_.stats(); }
   std::vector<std::string> up() const;
   // What each peer's contributions said that it has paid for what it sends.
@@ -61,7 +67,8 @@ class PeerLinks : public inter::MeshHandler {
   void on_blob_lost(const inter::BlobId& id) override { context_.lose(id); }
 
  private:
-  inter::MeshOptions mesh_options() const;
+  inter::MeshOptions mesh_options();
+  Dialled dialled_now();
   void learn_run_id(const std::string& run_id);
   void refused(const std::string& peer, RefusalKind kind, const std::string& reason,
                bool by_the_run);
@@ -70,8 +77,9 @@ class PeerLinks : public inter::MeshHandler {
   Membership members_;                               // to whom there are links
   std::map<std::string, std::string> incarnations_;  // as greeted
   std::map<std::string, double> costs_;
-  std::set<std::string> refusals_;  // peers that this region and they refuse
-  asio::steady_timer farewell_;     // to whoever was removed
+  std::set<std::string> refusals_;               // peers that this region and they refuse
+  std::map<std::string, inter::Endpoint> told_;  // second addresses that the log named
+  asio::steady_timer farewell_;                  // to whoever was removed
   inter::Mesh mesh_;
   std::optional<std::map<std::string, inter::LinkStats>> cut_;
   std::uint16_t listening_port_ = 0;

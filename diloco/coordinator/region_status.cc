@@ -39,6 +39,14 @@ void each_key(const LinkStatus&, Each each) {
 }
 
 template <typename Each>
+void each_key(const LinkTotals&, Each each) {
+  using L = LinkTotals;
+  each("tx_bytes", &L::tx_bytes);
+  each("rx_bytes", &L::rx_bytes);
+  each("connects", &L::connects);
+}
+
+template <typename Each>
 void each_key(const EgressLimit&, Each each) {
   using E = EgressLimit;
   each("period", &E::period);
@@ -97,6 +105,7 @@ void each_key(const RegionStatus&, Each each) {
   each("wan_tx_bytes", &S::wan_tx_bytes);
   each("wan_rx_bytes", &S::wan_rx_bytes);
   each("links", &S::links);
+  each("removed_links", &S::removed_links);
   each("egress", &S::egress);
   each("spool_bytes", &S::spool_bytes);
   each("spool_capacity_bytes", &S::spool_capacity_bytes);

@@ -31,6 +31,15 @@ struct LinkStatus {
 };
 LinkStatus link_status(const inter::LinkStats& link);
 
+// What a link carried, over all restarts.
+struct LinkTotals {
+  std::uint64_t tx_bytes = 0, rx_bytes = 0, connects = 0;
+};
+// Of LinkStatus or inter::LinkStats.
+LinkTotals link_totals(const auto& link) {
+  return {.tx_bytes = link.tx_bytes, .rx_bytes = link.rx_bytes, .connects = link.connects};
+}
+
 // Of a budget; money in the currency of links.prices.
 struct EgressLimit {
   std::string period;  // "day", "month" or "run"
@@ -76,7 +85,8 @@ struct RegionStatus {
   Progress progress;
   std::uint64_t wan_tx_bytes = 0, wan_rx_bytes = 0;  // over all links and restarts
   std::map<std::string, LinkStatus> links;
-  std::optional<EgressStatus> egress;  // none: no prices are known
+  std::map<std::string, LinkTotals> removed_links;  // to regions that are no members any more
+  std::optional<EgressStatus> egress;               // none: no prices are known
   std::uint64_t spool_bytes = 0, spool_capacity_bytes = 0;
   Round rounds_kept = 0;                 // of which late work counts
   bool falls_behind = false;             // so far that what it makes no longer counts

@@ -62,6 +62,13 @@ OrderedJson late(const CommitRecord& record) {
   return list;
 }
 
+// To a LinkStatus or LinkTotals.
+void add(const LinkTotals& before, auto& link) {
+  link.tx_bytes += before.tx_bytes;
+  link.rx_bytes += before.rx_bytes;
+  link.connects += before.connects;
+}
+
 // A worker that attached anew has not said where it is.
 std::uint64_t step_of(const AppliedRound& round, const RegionStatus& status) {
   return std::max(status.progress.step(), round.steps_so_far);
@@ -113,9 +120,8 @@ StatusFiles::StatusFiles(std::filesystem::path directory, std::string region)
     earlier_egress_cost_ = std::max(0.0, old->egress->cost);
     earlier_egress_said_ = old->egress->said;
   }
-  for (const auto& [peer, link] : old->links)
-    earlier_[peer] = {
-        .tx_bytes = link.tx_bytes, .rx_bytes = link.rx_bytes, .connects = link.connects};
+  earlier_ = old->removed_links;
+  for (const auto& [peer, link] : old->links) earlier_[peer] = link_totals(link);
 }
 
 void StatusFiles::write_listening_port(std::uint16_t port) {
@@ -124,15 +130,18 @@ void StatusFiles::write_listening_port(std::uint16_t port) {
 
 RegionStatus StatusFiles::with_earlier(RegionStatus status) const {
   for (const auto& [peer, before] : earlier_) {
-    LinkStatus& link = status.links[peer];
-    link.tx_bytes += before.tx_bytes;
-    link.rx_bytes += before.rx_bytes;
-    link.connects += before.connects;
+    const auto link = status.links.find(peer);
+    link == status.links.end() ? add(before, status.removed_links[peer])
+                               : add(before, link->second);
   }
-  for (const auto& [peer, link] : status.links) {
-    status.wan_tx_bytes += link.tx_bytes;
-    status.wan_rx_bytes += link.rx_bytes;
-  }
+  const auto count = [&status](const auto& links) {
+    for (const auto& [peer, link] : links) {
+      status.wan_tx_bytes += link.tx_bytes;
+      status.wan_rx_bytes += link.rx_bytes;
+    }
+  };
+  count(status.links);
+  count(status.removed_links);
   return status;
 }
 

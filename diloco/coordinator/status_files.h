@@ -79,7 +79,7 @@ class StatusFiles {
   std::filesystem::path directory_;
   std::string region_;
   TimeLeft time_left_;
-  std::map<std::string, LinkStatus> earlier_;
+  std::map<std::string, LinkTotals> earlier_;  // by peer
   double earlier_egress_cost_ = 0;
   std::map<std::string, double> earlier_egress_said_;
   std::string earlier_phase_;

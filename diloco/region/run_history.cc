@@ -52,6 +52,12 @@ void RunHistory::begin(std::string run_id) {
 void RunHistory::add_members(const Membership& members) {
   if (!first_members_) first_members_ = members;
   data_plan_.begin(members);
+  for (const Member& member : members.members) {
+    const auto [newest, is_new] = addresses_.try_emplace(member.region, member.address);
+    if (is_new || newest->second == member.address) continue;
+    newest->second = member.address;
+    moved_.insert(member.region);
+  }
 }
 
 void RunHistory::append(Index index) {

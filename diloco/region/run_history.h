@@ -6,6 +6,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <deque>
+#include <map>
 #include <optional>
 #include <set>
 #include <string>
@@ -79,6 +80,8 @@ class RunHistory {
   void add_members(const Membership& members);
   // Of the log's first entry; none while it is not known.
   const std::optional<Membership>& first_members() const { return first_members_; }
+  // Regions whose address is not always the same in the log: an operator changed it.
+  const std::set<std::string>& moved() const { return moved_; }
   // The record of the next round is entry `index` of the log.
   void append(Index index);
   // Entry `index` of the log takes contributions out of its round again (diloco/log/withdraw.h).
@@ -139,6 +142,8 @@ class RunHistory {
   Tail<std::uint64_t> steps_before_;
   Round stepless_ = 0;  // rounds after the last step
   std::optional<Membership> first_members_;
+  std::map<std::string, std::string> addresses_;  // the newest of every region that was a member
+  std::set<std::string> moved_;
   std::uint32_t revision_ = 0;
   std::set<ContributionKey> withdrawn_;
 

@@ -162,6 +162,8 @@ class RoundProtocol {
     return region_.contributions.newest_own();
   }
   const Membership& membership() const { return region_.agreement.members(); }
+  // Regions whose address an operator changed since the log first named them.
+  const std::set<std::string>& moved() const { return region_.history.moved(); }
   // Whether contributions to the open round are to be cut into shards.
   bool sharded() const { return region_.shards.sharded(); }
   const NamedTensors& tensors() const { return region_.worker.tensors(); }

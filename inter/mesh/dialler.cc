@@ -14,6 +14,17 @@ namespace causeway::inter {
 
 using asio::ip::tcp;
 
+namespace {
+
+std::string either_of(const std::vector<Endpoint>& addresses) {
+  std::string text;
+  for (const Endpoint& address : addresses)
+    text += (text.empty() ? "" : " or ") + to_string(address);
+  return text;
+}
+
+}  // namespace
+
 SessionNonce MeshCore::random_nonce() {
   SessionNonce nonce;
   const bool filled = RAND_bytes(nonce.data(), static_cast<int>(nonce.size())) == 1;
@@ -43,7 +54,7 @@ asio::awaitable<void> MeshCore::dial_loop(Self self, PeerPtr peer) {
     const bool failed = !failure.empty() && !peer->linked();
     if (const auto more = failed ? peer->failures.note(failure) : std::nullopt) {
       spdlog::warn("{}: no link to {} at {}: {}{}", self->options_.self, peer->name,
-                   to_string(peer->endpoint), failure, *more);
+                   either_of(peer->addresses()), failure, *more);
     }
     peer->retry.expires_after(peer->backoff.next());
     std::error_code cancelled;
@@ -114,7 +125,21 @@ asio::awaitable<std::shared_ptr<Connection>> MeshCore::open_data(Self self, Peer
 
 // Tries every address of the peer in turn; the last failure is the one reported.
 asio::awaitable<std::shared_ptr<Connection>> MeshCore::open(Self self, PeerPtr peer) {
-  const auto endpoints = co_await resolve(peer->endpoint, self->options_.handshake_deadline);
+  const std::vector<Endpoint> addresses = peer->addresses();
+  for (std::size_t i = 0; i + 1 < addresses.size(); ++i) {
+    try {
+      co_return co_await open_named(self, peer, addresses[i]);
+    } catch (const LinkError& error) {
+      if (error.code() == Errc::revoked || self->stopping_ || peer->removed) throw;
+    }
+  }
+  co_return co_await open_named(self, peer, addresses.back());
+}
+
+// The same of every address that the name has.
+asio::awaitable<std::shared_ptr<Connection>> MeshCore::open_named(Self self, PeerPtr peer,
+                                                                  Endpoint address) {
+  const auto endpoints = co_await resolve(address, self->options_.handshake_deadline);
   LinkError failure(Errc::bad_address, "the name has no address");
   for (const tcp::endpoint& endpoint : endpoints) {
     if (self->door_) self->door_->expect(endpoint.address());
@@ -130,7 +155,7 @@ asio::awaitable<std::shared_ptr<Connection>> MeshCore::open(Self self, PeerPtr p
 asio::awaitable<std::shared_ptr<Connection>> MeshCore::open_at(Self self, PeerPtr peer,
                                                                tcp::endpoint endpoint) {
   const auto connection = self->connections_.dialled(tcp::socket(self->executor_));
-  connection->count_into(peer->traffic);
+  connection->count_into(peer->carried.traffic);
   connection->check_open();
   std::string region;
   {

@@ -81,7 +81,7 @@ asio::awaitable<void> MeshCore::admit(Self self, std::shared_ptr<Connection> con
   }
   if (!objection.empty()) co_await refuse(*connection, objection);
   deadline.reset();
-  connection->count_into(peer->traffic);
+  connection->count_into(peer->carried.traffic);
   if (theirs.kind == ConnectionKind::control) {
     co_await admit_control(self, connection, peer, theirs);
   } else {

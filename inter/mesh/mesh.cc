@@ -113,8 +113,9 @@ std::uint16_t Mesh::listening_port() const {
   return implementation_->core->listening_port();
 }
 
-void Mesh::set_peers(const std::map<std::string, Endpoint>& peers) {
-  implementation_->core->set_peers(implementation_->core, peers);
+void Mesh::set_peers(const std::map<std::string, Endpoint>& peers,
+                     const std::map<std::string, Endpoint>& second_addresses) {
+  implementation_->core->set_peers(implementation_->core, peers, second_addresses);
 }
 
 void Mesh::drop_peers(const std::string& reason) {
@@ -151,9 +152,9 @@ std::map<std::string, LinkStats> Mesh::stats() const {
     const LinkMeter& meter = peer->meter;
     stats[name] = {.up = peer->linked(),
                    .via = peer->session ? peer->session->via() : std::string(),
-                   .tx_bytes = peer->traffic->tx_bytes,
-                   .rx_bytes = peer->traffic->rx_bytes,
-                   .connects = peer->connects,
+                   .tx_bytes = peer->carried.traffic->tx_bytes,
+                   .rx_bytes = peer->carried.traffic->rx_bytes,
+                   .connects = peer->carried.connects,
                    .round_trip = meter.round_trip(),
                    .data_connections = peer->linked() ? peer->session->data_connections() : 0,
                    .rate_bytes_per_s = meter.rate_bytes_per_s(),
@@ -162,6 +163,12 @@ std::map<std::string, LinkStats> Mesh::stats() const {
                    .stream_rate_bytes_per_s = meter.stream_rate_bytes_per_s(),
                    .loss = meter.loss(),
                    .segment_bytes = meter.segment_bytes()};
+  }
+  for (const auto& [name, carried] : implementation_->core->removed()) {
+    stats[name] = {.tx_bytes = carried.traffic->tx_bytes,
+                   .rx_bytes = carried.traffic->rx_bytes,
+                   .connects = carried.connects,
+                   .removed = true};
   }
   return stats;
 }
@@ -200,6 +207,13 @@ Peer::Peer(const asio::any_io_executor& executor, const Spool& spool, const Mesh
       detour_backoff(options.reconnect_delay_min, options.reconnect_delay_max,
                      jitter_seed(options.seed, name_in, options.self)),
       nothing(spool, name_in) {}
+
+std::vector<Endpoint> Peer::addresses() const {
+  std::vector<Endpoint> all = {endpoint};
+  const auto second = options.second_addresses.find(name);
+  if (second != options.second_addresses.end()) all.push_back(second->second);
+  return all;
+}
 
 bool Peer::we_dial_first() const {
   const bool one_way = options.dial_only || endpoint.host.empty();

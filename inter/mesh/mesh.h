@@ -82,6 +82,8 @@ struct MeshOptions {
   // Where to dial each other region of the roster. An empty host: it cannot be dialled, so it dials
   // us.
   std::map<std::string, Endpoint> peers;
+  // Where to dial some of them if that does not lead to the peer.
+  std::map<std::string, Endpoint> second_addresses = {};
   bool dial_only = false;  // nobody can dial this region (NAT, firewall): it dials every peer
   Credentials credentials;
   std::chrono::milliseconds heartbeat_interval{500};
@@ -106,8 +108,8 @@ struct MeshOptions {
   std::uint64_t seed = 0;                      // of the back-off jitter
 };
 
-// Figures of one peer's link, cumulative over reconnections. Bytes are counted at the sockets, TLS
-// included.
+// Figures of one peer's link, cumulative over reconnections, and over the times that the peer was
+// removed and returned. Bytes are counted at the sockets, TLS included.
 struct LinkStats {
   bool up = false;       // the direct link
   std::string via = {};  // the third region by way of which the peer is reached; else empty
@@ -122,6 +124,7 @@ struct LinkStats {
   double stream_rate_bytes_per_s = 0;  // the fastest single one, as TCP sees it
   double loss = 0;                     // share of segments sent again, smoothed
   std::uint32_t segment_bytes = 0;     // of full ones, as the path takes them; 0 until known
+  bool removed = false;  // not a peer any more: there is no link, only what it carried
 };
 
 // What the owner of a mesh must answer. Called on the mesh's executor, never from inside a call to
@@ -176,7 +179,8 @@ class Mesh : public Channel {
   // The roster changed: peers that are new are linked to, those that are gone are dropped (told to
   // the handler as down, later), an address that changed is used from the next dialling on. Throws
   // Errc::unreachable_peer if one cannot be dialled and neither can we.
-  void set_peers(const std::map<std::string, Endpoint>& peers);
+  void set_peers(const std::map<std::string, Endpoint>& peers,
+                 const std::map<std::string, Endpoint>& second_addresses = {});
   // All are dropped, and whoever links until the next set_peers() is refused for this reason.
   void drop_peers(const std::string& reason);
 
@@ -186,6 +190,7 @@ class Mesh : public Channel {
   void push_blob(const std::string& peer, const BlobId& id) override;
   void fetch_blob(const std::string& peer, const BlobId& id) override;
 
+  // Of all peers, and of those that were removed, so that no sum over them ever falls.
   std::map<std::string, LinkStats> stats() const;
 
   // What hashing arrivals has cost.

@@ -66,7 +66,8 @@ void MeshCore::start(const Self& self) {
                peak_bytes(self->options_, self->spool_.capacity_bytes()) / 1'000'000,
                self->options_.peers.size());
   if (!self->options_.dial_only) open_door(self);
-  self->set_peers(self, self->options_.peers);
+  const auto second_addresses = self->options_.second_addresses;
+  self->set_peers(self, self->options_.peers, second_addresses);
 }
 
 void MeshCore::open_door(const Self& self) {
@@ -105,7 +106,8 @@ asio::awaitable<void> MeshCore::watch_credentials(Self self) {
   }
 }
 
-void MeshCore::set_peers(const Self& self, const std::map<std::string, Endpoint>& peers) {
+void MeshCore::set_peers(const Self& self, const std::map<std::string, Endpoint>& peers,
+                         const std::map<std::string, Endpoint>& second_addresses) {
   for (const auto& [name, endpoint] : peers) {
     if (name != options_.self && endpoint.host.empty() && options_.dial_only) {
       throw std::system_error(Errc::unreachable_peer,
@@ -114,13 +116,18 @@ void MeshCore::set_peers(const Self& self, const std::map<std::string, Endpoint>
                                   "other can dial");
     }
   }
+  const bool others = options_.second_addresses != second_addresses;
+  options_.second_addresses = second_addresses;
   const auto before = peers_;
-  for (const auto& [name, peer] : before)
+  for (const auto& [name, peer] : before) {
     if (!peers.contains(name)) remove_peer(peer, kRemovedReason);
+    if (others) peer->retry.cancel();  // no reason to wait, as for a changed endpoint
+  }
   refuses_all_.clear();
   dropped_.clear();
   for (const auto& [name, endpoint] : peers) {
-    if (const auto known = peers_.find(name); known != peers_.end()) {
+    // Not in peers_, whose pointer to it is gone as soon as it is removed.
+    if (const auto known = before.find(name); known != before.end()) {
       change_endpoint(self, known->second, endpoint);
     } else if (name != options_.self) {
       add_peer(self, name, endpoint);
@@ -130,6 +137,7 @@ void MeshCore::set_peers(const Self& self, const std::map<std::string, Endpoint>
 
 void MeshCore::add_peer(const Self& self, const std::string& name, const Endpoint& endpoint) {
   const auto peer = std::make_shared<Peer>(executor_, spool_, options_, name, endpoint);
+  if (auto returned = removed_.extract(name)) peer->carried = std::move(returned.mapped());
   peers_[name] = peer;
   if (!endpoint.host.empty()) tasks_.spawn(dial_loop(self, peer));
   if (begins_detours_to(*peer)) tasks_.spawn(detour_loop(self, peer));
@@ -158,6 +166,7 @@ void MeshCore::drop_peers(const std::string& reason) {
 void MeshCore::remove_peer(const PeerPtr& peer, const std::string& reason) {
   peer->removed = true;
   peers_.erase(peer->name);
+  removed_[peer->name] = peer->carried;  // what its connections still say as they end counts too
   peer->retry.cancel();
   peer->detour_retry.cancel();
   if (peer->session) peer->session->close(Errc::refused, reason);
@@ -211,7 +220,7 @@ std::shared_ptr<Session> MeshCore::begin_session(const PeerPtr& peer,
   auto session = begin(peer, control, nonce, {});
   peer->first_dialled = we_dialled == peer->we_dial_first();
   peer->changed = std::chrono::steady_clock::now();
-  ++peer->connects;
+  ++peer->carried.connects;
   peer->failures.reset();
   peer->backoff.reset();
   tell_neighbours();

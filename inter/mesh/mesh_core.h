@@ -91,11 +91,18 @@ class Contest {
   Clock::time_point last_{};
 };
 
+// What a peer's links carried so far.
+struct Carried {
+  std::shared_ptr<Traffic> traffic = std::make_shared<Traffic>();  // connections count into it
+  std::uint64_t connects = 0;
+};
+
 // Shared, because a peer that is removed lives on until its coroutines have ended.
 struct Peer {
   Peer(const asio::any_io_executor& executor, const Spool& spool, const MeshOptions& options,
        const std::string& name_in, const Endpoint& endpoint_in);
 
+  std::vector<Endpoint> addresses() const;  // in the order in which they are dialled
   // Without a third region.
   bool linked() const { return session && session->via().empty(); }
   // The direct link is young: another one is no proof that it is dead.
@@ -128,9 +135,8 @@ struct Peer {
   Contest contest;
   // At the listener: a control connection whose greeting is under way.
   std::weak_ptr<Connection> greeting;
-  std::shared_ptr<Traffic> traffic = std::make_shared<Traffic>();
+  Carried carried;
   LinkMeter meter;
-  std::uint64_t connects = 0;
 
   // By way of third regions (detours.cc).
   std::set<std::string> neighbours;  // whom it says that it has links to
@@ -162,11 +168,13 @@ class MeshCore : public std::enable_shared_from_this<MeshCore> {
   asio::awaitable<void> join() { return tasks_.join(); }
 
   std::uint16_t listening_port() const { return door_ ? door_->port() : 0; }
-  void set_peers(const Self& self, const std::map<std::string, Endpoint>& peers);
+  void set_peers(const Self& self, const std::map<std::string, Endpoint>& peers,
+                 const std::map<std::string, Endpoint>& second_addresses);
   void drop_peers(const std::string& reason);
   Peer* find(const std::string& name) const;                // null: not a peer
   void push_blob(const std::string& to, const BlobId& id);  // whichever way
   const std::map<std::string, PeerPtr>& peers() const { return peers_; }
+  const std::map<std::string, Carried>& removed() const { return removed_; }
   const MeshOptions& options() const { return options_; }
   const Intake& intake() const { return *intake_; }
 
@@ -200,6 +208,8 @@ class MeshCore : public std::enable_shared_from_this<MeshCore> {
                                                                 asio::ip::tcp::endpoint endpoint,
                                                                 const SessionNonce& nonce);
   static asio::awaitable<std::shared_ptr<Connection>> open(Self self, PeerPtr peer);
+  static asio::awaitable<std::shared_ptr<Connection>> open_named(Self self, PeerPtr peer,
+                                                                 Endpoint address);
   static asio::awaitable<std::shared_ptr<Connection>> open_at(Self self, PeerPtr peer,
                                                               asio::ip::tcp::endpoint endpoint);
 
@@ -254,6 +264,7 @@ class MeshCore : public std::enable_shared_from_this<MeshCore> {
   std::unique_ptr<TlsDoor> door_;  // none with dial_only, or before start()
   asio::steady_timer credentials_timer_;
   std::map<std::string, PeerPtr> peers_;
+  std::map<std::string, Carried> removed_;  // peers that are none now
   std::map<DetourEnds, Detour::Self> detours_;
   OpenConnections connections_;
   Strangers<Connection> strangers_{kUnauthenticatedMax};  // certified, but not yet greeted

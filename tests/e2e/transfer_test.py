@@ -269,16 +269,15 @@ class Life(RunByHand):
     """The commands of docs/life-of-a-run.md, in its order."""
     newcomer = "sa-east"
 
-    def setUp(self):
-        super().setUp()
-        self.addresses[self.newcomer] = f"127.0.0.1:{free_port()}"
-
     def both(self, config, region, *flags):
         return [self.coordinator(config, region, "--auto", *flags), self.worker(config, region)]
 
     def reach(self, more, region, children):
         goal = self.version(REGIONS[0]) + more
         wait_until(lambda: self.version(region) >= goal, f"{region} to take part", children[0])
+
+    def link(self, region, peer):
+        return read_json(self.region_directory(region) / "status.json")["links"].get(peer, {"up": False, "connects": 0})
 
     def stop(self, children):
         for child in children:
@@ -287,12 +286,11 @@ class Life(RunByHand):
             self.finish(child, code=130)
 
     def grow(self, config):
-        """A fourth region, which the others' files do not name."""
+        """A fourth region, which the others' files do not name, and which nobody can dial."""
         self.run_causeway("certs", "--directory", "certificates", "add-region", self.newcomer)
-        address = self.addresses[self.newcomer]
         grown = self.directory / "grown.toml"
-        grown.write_text(config.read_text() + f'[[regions]]\nname = "{self.newcomer}"\nlisten = "{address}"\nadvertise = "{address}"\n')
-        self.run_causeway("members", "add", self.newcomer, address, "--directory", self.region_directory(REGIONS[0]))
+        grown.write_text(config.read_text() + f'[[regions]]\nname = "{self.newcomer}"\nadvertise = ""\n')
+        self.run_causeway("members", "add", self.newcomer, "--directory", self.region_directory(REGIONS[0]))
         return self.both(grown, self.newcomer)
 
     def move(self, config, region):
@@ -321,8 +319,14 @@ class Life(RunByHand):
 
         self.stop(children[REGIONS[2]])
         before = self.version(REGIONS[2])
+        links = self.link(self.newcomer, REGIONS[2])["connects"]
         children[REGIONS[2]] = self.move(config, REGIONS[2])
         wait_until(lambda: self.version(REGIONS[2]) > before + 2, "the moved region", children[REGIONS[2]][0])
+        # The newcomer's file has the old address, and the moved region cannot dial it.
+        wait_until(lambda: self.link(self.newcomer, REGIONS[2])["connects"] > links, "the newcomer's link to the moved region",
+                   children[self.newcomer][0])
+        self.assertIn(f"this host's file says that {REGIONS[2]} is at {self.addresses[REGIONS[2]]}, and the run says that it moved",
+                      children[self.newcomer][0].log.read_text())
         self.finish_all(sum(children.values(), []))
         there = [REGIONS[0], REGIONS[2], self.newcomer]
         self.run_causeway("verify", *map(self.region_directory, there), "--certificates", "certificates")

@@ -17,6 +17,7 @@ namespace causeway::run {
 
 using diloco::EgressLimit;
 using diloco::LinkStatus;
+using diloco::LinkTotals;
 using diloco::RegionStatus;
 
 bool was_started(const std::filesystem::path& region_directory);  // a coordinator was, in it

@@ -115,12 +115,11 @@ void add_agreement(Families& out, const RegionStatus& status) {
             double(status.spool_capacity_bytes));
 }
 
-void add_links(Families& out, const RegionStatus& status, const Prices& prices) {
-  for (const auto& [peer, link] : status.links) {
-    out.gauge("link_up", "1 if the link is up.", link.up ? 1 : 0, peer);
-    out.gauge("link_detour",
-              "1 if the link is down and what regions say to each other goes by way of a third.",
-              link.via.empty() ? 0 : 1, peer);
+// Also of regions that are no members any more: no sum over peers may fall.
+void add_link_totals(Families& out, const RegionStatus& status, const Prices& prices) {
+  std::map<std::string, LinkTotals> all = status.removed_links;
+  for (const auto& [peer, link] : status.links) all[peer] = diloco::link_totals(link);
+  for (const auto& [peer, link] : all) {
     out.counter("link_connects_total", "How often it came up.", double(link.connects), peer);
     out.counter("link_sent_bytes_total", "At the sockets, TLS included.", double(link.tx_bytes),
                 peer);
@@ -129,6 +128,15 @@ void add_links(Families& out, const RegionStatus& status, const Prices& prices) 
                   prices.of(status.region, peer, double(link.tx_bytes)), peer);
     out.counter("link_received_bytes_total", "At the sockets, TLS included.", double(link.rx_bytes),
                 peer);
+  }
+}
+
+void add_links(Families& out, const RegionStatus& status) {
+  for (const auto& [peer, link] : status.links) {
+    out.gauge("link_up", "1 if the link is up.", link.up ? 1 : 0, peer);
+    out.gauge("link_detour",
+              "1 if the link is down and what regions say to each other goes by way of a third.",
+              link.via.empty() ? 0 : 1, peer);
     out.gauge("link_round_trip_seconds", "Round trip.", 1e-3 * link.round_trip_ms, peer);
     out.gauge("link_rate_bytes_per_second", "Of what is sent, as transfers showed it.",
               1e6 / 8 * link.rate_mbit_s, peer);
@@ -197,7 +205,8 @@ std::string RegionMetrics::text() const {
   if (const auto status = read_status(directory_)) {
     add_training(out, *status);
     add_agreement(out, *status);
-    add_links(out, *status, prices_);
+    add_links(out, *status);
+    add_link_totals(out, *status, prices_);
     add_egress(out, *status);
   }
   add_checkpoint_hook(out, directory_);

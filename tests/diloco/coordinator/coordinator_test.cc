@@ -16,6 +16,7 @@
 #include <asio/io_context.hpp>
 #include <nlohmann/json.hpp>
 
+#include "diloco/coordinator/operator_door.h"
 #include "diloco/ledger/ledger_file.h"
 #include "inter/blob/spool.h"
 #include "inter/tls/signature.h"
@@ -320,6 +321,40 @@ TEST(Coordinator, TrafficCountersGoOnAfterARestart) {
   run.start("b", Start::resume);
   expect_complete(run, {"a", "b"}, 6);
   EXPECT_GT(sent(), before + 200'000);
+}
+
+TEST(Coordinator, WhatARemovedRegionCostStillCounts) {
+  TestRun run({"a", "b", "c"}, 8);
+  run.set_egress_price(1000);
+  run.start_all({{"a", 4}, {"b", 4}, {"c", 4}});
+  const auto status = [&run] {
+    return nlohmann::json::parse(read(run.directory("a") / "status.json"));
+  };
+  ASSERT_TRUE(TestRun::eventually([&] {
+    const auto holds = [&run](const char* region) { return run.worker(region).version() == 4; };
+    return holds("a") && holds("b") && holds("c") && status()["version"] == 4;
+  }));
+  const nlohmann::json before = status();
+  int looks = 0;
+  ASSERT_TRUE(TestRun::eventually([&] {
+    // Again from time to time: there may be no leader now.
+    for (const char* region : {"a", "b"}) {
+      if (looks % 200 != 0) break;
+      ask_coordinator(run.directory(region), {.member = {.region = "c"}, .remove = true});
+    }
+    ++looks;
+    return status()["removed_links"].contains("c");
+  }));
+  const nlohmann::json after = status();
+  EXPECT_FALSE(after["links"].contains("c")) << "no link that is down for ever";
+  EXPECT_GE(after["removed_links"]["c"]["tx_bytes"], before["links"]["c"]["tx_bytes"]);
+  EXPECT_GE(after["wan_tx_bytes"], before["wan_tx_bytes"]);
+  EXPECT_GE(after["egress"]["cost"], before["egress"]["cost"]);
+  EXPECT_GT(after["egress"]["cost"], 0);
+  for (const char* region : {"a", "b"}) run.worker(region).release();
+  expect_complete(run, {"a", "b"}, 8);
+  EXPECT_GE(status()["wan_tx_bytes"], after["wan_tx_bytes"]);
+  EXPECT_GE(status()["egress"]["cost"], after["egress"]["cost"]);
 }
 
 }  // namespace

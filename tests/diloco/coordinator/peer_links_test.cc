@@ -3,17 +3,22 @@
 #include <gtest/gtest.h>
 
 #include "tests/diloco/coordinator/lone_region.h"
+#include "tests/support/captured_log.h"
 
 namespace causeway::diloco {
 namespace {
 
 using Peers = std::map<std::string, std::string>;
 
-Peers dial(const CoordinatorOptions& options, const Membership& membership) {
+// "FIRST", or "FIRST, SECOND".
+Peers dial(const CoordinatorOptions& options, const Membership& membership,
+           const std::set<std::string>& moved = {}) {
   Peers peers;
-  for (const auto& [region, endpoint] : dialled(options, membership)) {
+  const Dialled all = dialled(options, membership, moved);
+  for (const auto& [region, endpoint] : all.first)
     peers[region] = endpoint.host.empty() ? "" : inter::to_string(endpoint);
-  }
+  for (const auto& [region, endpoint] : all.second)
+    peers.at(region) += ", " + inter::to_string(endpoint);
   return peers;
 }
 
@@ -34,6 +39,52 @@ TEST(PeerLinks, DialTheLogsMembersWhereTheConfigurationSays) {
                  {.region = "b", .address = "elsewhere:2"},
                  {.region = "d", .address = "joined:3"}};
   EXPECT_EQ(dial(configured(), log), (Peers{{"b", "here:1"}, {"d", "joined:3"}}));
+}
+
+// The configuration may be of before, or name a way of its own: who is there is not known here.
+TEST(PeerLinks, DialAMemberThatMovedWhereTheLogSaysToo) {
+  Membership log;
+  log.members = {{.region = "a"},
+                 {.region = "b", .address = "moved:2"},
+                 {.region = "c", .address = "listens-now:3"},
+                 {.region = "d", .address = "moved:4"}};
+  EXPECT_EQ(dial(configured(), log, {"a", "b", "c", "d"}),
+            (Peers{{"b", "here:1, moved:2"}, {"c", "listens-now:3"}, {"d", "moved:4"}}));
+  log.members[1].address = "here:1";
+  EXPECT_EQ(dial(configured(), log, {"b"}).at("b"), "here:1") << "the configuration follows";
+  log.members[1].address = "";
+  EXPECT_EQ(dial(configured(), log, {"b"}).at("b"), "here:1") << "it dials out, too";
+}
+
+TEST(PeerLinks, SayWhereTheyDialIfAMemberMovedAndTheFileDoesNotKnow) {
+  testing::LoneRegion region;
+  region.begin();
+  const RoundProtocol& protocol = region.driver_->protocol();
+  const auto put_b_at = [&](const char* address) {
+    const std::size_t before = region.count<UpdateMembers>();
+    region.driver_->handle(OperatorAsked{{.member = {.region = "b", .address = address}}});
+    for (int i = 0; i < 10'000 && region.count<UpdateMembers>() == before; ++i) {
+      region.driver_->handle(Tick{});
+      region.loop_.run_for(std::chrono::milliseconds{1});
+    }
+    EXPECT_EQ(protocol.membership().find("b")->address, address);
+  };
+  region.options_.members.push_back({.region = "b", .address = "old:1"});
+  put_b_at("other-way:1");
+  {
+    const test::CapturedLog log;
+    const PeerLinks links(region.context());
+    EXPECT_TRUE(protocol.moved().empty());
+    EXPECT_FALSE(log.has("this host's file says")) << "it may well name another way";
+  }
+  put_b_at("new:2");
+  const test::CapturedLog log;
+  const PeerLinks links(region.context());
+  EXPECT_TRUE(protocol.moved().contains("b"));
+  EXPECT_TRUE(
+      log.has("a: this host's file says that b is at old:1, and the run says that it moved "
+              "to new:2 (`causeway members add`). Both are dialled, old:1 first."))
+      << log.text();
 }
 
 // A region that lost its disk learns the run from the next one that greets it.

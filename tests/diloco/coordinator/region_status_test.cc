@@ -54,6 +54,7 @@ RegionStatus full() {
                           .rate_p05_mbit_s = 10.5,
                           .stream_rate_mbit_s = 50.125,
                           .loss = 0.001};
+  status.removed_links["south"] = {.tx_bytes = 4, .rx_bytes = 5, .connects = 6};
   status.egress =
       EgressStatus{.cost = 1.5,
                    .run_cost = 4.5,
@@ -82,16 +83,17 @@ TEST(RegionStatus, HasItsKeysInTheirOrder) {
   const OrderedJson json = to_json(full());
   EXPECT_THAT(
       keys_of(json),
-      testing::ElementsAre("region", "format", "xxh3", "pid", "run_id", "settings_sha256",
-                           "version", "round", "workers", "missing_ranks", "degraded",
-                           "listening_port", "waiting", "leader", "term", "share", "data", "steps",
-                           "k", "k_change", "progress", "wan_tx_bytes", "wan_rx_bytes", "links",
-                           "egress", "spool_bytes", "spool_capacity_bytes", "rounds_kept",
-                           "falls_behind", "applied_unix_s", "left_s", "last_error", "finished"));
+      testing::ElementsAre(
+          "region", "format", "xxh3", "pid", "run_id", "settings_sha256", "version", "round",
+          "workers", "missing_ranks", "degraded", "listening_port", "waiting", "leader", "term",
+          "share", "data", "steps", "k", "k_change", "progress", "wan_tx_bytes", "wan_rx_bytes",
+          "links", "removed_links", "egress", "spool_bytes", "spool_capacity_bytes", "rounds_kept",
+          "falls_behind", "applied_unix_s", "left_s", "last_error", "finished"));
   EXPECT_THAT(keys_of(json["links"]["west"]),
               testing::ElementsAre("up", "via", "tx_bytes", "rx_bytes", "round_trip_ms", "connects",
                                    "data_connections", "rate_mbit_s", "rate_p50_mbit_s",
                                    "rate_p05_mbit_s", "stream_rate_mbit_s", "loss"));
+  EXPECT_EQ(json["removed_links"].dump(), R"({"south":{"tx_bytes":4,"rx_bytes":5,"connects":6}})");
   EXPECT_EQ(json["egress"].dump(),
             R"({"cost":1.5,"run_cost":4.5,"said":{"west":3.0},"run_forecast":6.5,"limits":[)"
             R"({"period":"day","limit":4.0,"spent":1.5,"forecast":3.75,"round_cost":0.25,)"
@@ -99,6 +101,42 @@ TEST(RegionStatus, HasItsKeysInTheirOrder) {
             R"("forecast":8.0,"round_cost":0.25,"until_unix_s":0.0}]})");
   EXPECT_EQ(json["data"].dump(), R"({"sha256":"cd","sample_sha256":"ef"})");
   EXPECT_EQ(json["share"].dump(), R"({"index":1,"count":3,"pass":2,"begin":1000})");
+}
+
+// It is no link any more, and what it carried was sent all the same.
+TEST(RegionStatus, WhatWasSentToARemovedRegionStaysInTheTotals) {
+  const test::TemporaryDirectory directory;
+  const auto shown = [&](const RegionStatus& status) {  // each by a process of its own
+    StatusFiles(directory.path(), "east").write(status);
+    const auto file = directory.path() / "status.json";
+    return parse_region_status(inter::read_regular_file(file, 1 << 20)).value();
+  };
+  RegionStatus first;
+  first.links["west"] = {.tx_bytes = 10, .rx_bytes = 20, .connects = 1};
+  first.links["asia"] = {.tx_bytes = 5, .rx_bytes = 6, .connects = 2};
+  EXPECT_EQ(shown(first).wan_tx_bytes, 15U);
+
+  RegionStatus removed;
+  removed.links["west"] = {.tx_bytes = 1};
+  removed.removed_links["asia"] = {.tx_bytes = 2, .rx_bytes = 1, .connects = 1};
+  RegionStatus never_met;
+  never_met.links["west"] = {};
+  for (const RegionStatus& status : {removed, never_met}) {
+    const RegionStatus now = shown(status);
+    EXPECT_EQ(now.wan_tx_bytes, 18U);
+    EXPECT_EQ(now.wan_rx_bytes, 27U);
+    EXPECT_EQ(now.links.size(), 1U) << "no link that is down for ever";
+    EXPECT_EQ(now.removed_links.at("asia").tx_bytes, 7U);
+    EXPECT_EQ(now.removed_links.at("asia").connects, 3U);
+  }
+
+  RegionStatus returned;
+  returned.links["asia"] = {.up = true, .tx_bytes = 1};
+  returned.links["west"] = {};
+  const RegionStatus now = shown(returned);
+  EXPECT_EQ(now.wan_tx_bytes, 19U);
+  EXPECT_EQ(now.links.at("asia").tx_bytes, 8U);
+  EXPECT_TRUE(now.removed_links.empty());
 }
 
 TEST(RegionStatus, TakesTheReserveIfTheDiskIsFull) {
@@ -149,6 +187,7 @@ TEST(RegionStatus, WhatIsNotKnownIsNull) {
   for (const char* key : {"data", "egress", "applied_unix_s", "left_s"})
     EXPECT_TRUE(json.at(key).is_null()) << key;
   EXPECT_EQ(json["links"].dump(), "{}");
+  EXPECT_EQ(json["removed_links"].dump(), "{}");
   EXPECT_EQ(json["missing_ranks"].dump(), "[]");
   EXPECT_TRUE(json["progress"]["val_loss"].is_null());
 }

@@ -230,6 +230,7 @@ CoordinatorOptions TestRun::options(const std::string& region, Start start) cons
   options.protocol.grace_min = milliseconds{1'000};
   options.protocol.grace_max = grace_max_;
   options.protocol.staleness_max = staleness_max_;
+  if (egress_price_) options.egress_prices = {.otherwise = *egress_price_, .given = true};
   options.shared_config = nodes_.at(region).shared_config;
   options.directory = directory(region);
   options.protocol.spool_bytes = nodes_.at(region).spool_bytes_max;

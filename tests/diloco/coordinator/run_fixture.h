@@ -106,6 +106,7 @@ class TestRun {
   void set_on_round(std::function<void()> on_round) { on_round_ = std::move(on_round); }
   void set_grace_max(std::chrono::milliseconds grace) { grace_max_ = grace; }
   void set_staleness_max(Round rounds) { staleness_max_ = rounds; }
+  void set_egress_price(double per_gb) { egress_price_ = per_gb; }
   // All rounds, with three shards of each payload; sums have at least so many bytes.
   void shard(std::size_t sum_bytes = 0) {
     sharded_ = true;
@@ -138,6 +139,7 @@ class TestRun {
   Round rounds_;
   std::chrono::milliseconds grace_max_{20'000};
   Round staleness_max_ = 0;
+  std::optional<double> egress_price_;  // of 10^9 bytes to any region
   bool sharded_ = false;
   std::size_t sum_bytes_ = 0;
   mutable std::mutex mutex_;  // of what threads of coordinators add

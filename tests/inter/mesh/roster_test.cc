@@ -49,6 +49,35 @@ TEST_F(Roster, PeerThatIsRemovedGoesDownAndMayReturn) {
   EXPECT_TRUE(run_until([&] { return a.mesh->is_up("b") && b.mesh->is_up("a"); }));
 }
 
+// Also where a peer is made anew because it can be dialled no longer.
+TEST_F(Roster, WhatLinksCarriedIsNotForgottenWithThePeer) {
+  Region& a = start("a");
+  Region& b = start("b");
+  b.mesh->set_peers({{"a", kUndialled}});
+  a.mesh->set_peers({{"b", at(b)}});
+  ASSERT_TRUE(run_until([&] { return a.mesh->is_up("b") && b.mesh->is_up("a"); }));
+  const LinkStats before = a.mesh->stats().at("b");
+  EXPECT_FALSE(before.removed);
+  EXPECT_GT(before.tx_bytes, 0U);
+  const auto expect_kept = [&](bool removed) {
+    const LinkStats now = a.mesh->stats().at("b");
+    EXPECT_EQ(now.removed, removed);
+    EXPECT_FALSE(now.up);
+    EXPECT_GE(now.tx_bytes, before.tx_bytes);
+    EXPECT_GE(now.rx_bytes, before.rx_bytes);
+    EXPECT_EQ(now.connects, before.connects);
+  };
+  a.mesh->set_peers({{"b", Endpoint{}}});
+  expect_kept(false);
+  a.mesh->set_peers({});
+  expect_kept(true);
+  ASSERT_TRUE(run_until([&] { return !b.downs.empty(); }));
+  a.mesh->set_peers({{"b", at(b)}});
+  expect_kept(false);
+  ASSERT_TRUE(run_until([&] { return a.mesh->is_up("b") && b.mesh->is_up("a"); }));
+  EXPECT_GT(a.mesh->stats().at("b").connects, before.connects);
+}
+
 TEST_F(Roster, WhoDropsAllPeersTellsThemWhy) {
   Region& a = start("a");
   Region& b = start("b");
@@ -84,6 +113,26 @@ TEST_F(Roster, ChangedAddressIsDialledNext) {
   ASSERT_TRUE(run_until([&] { return log_.has("no link to b at 127.0.0.1:1"); }));
   a.mesh->set_peers({{"b", at(b)}});
   EXPECT_TRUE(run_until([&] { return a.mesh->is_up("b"); }));
+}
+
+TEST_F(Roster, SecondAddressIsDialledIfNobodyIsAtTheFirst) {
+  Region& a = start("a");
+  Region& b = start("b");
+  b.mesh->set_peers({{"a", kUndialled}});
+  a.mesh->set_peers({{"b", kUndialled}}, {{"b", {"127.0.0.1", 2}}});
+  ASSERT_TRUE(run_until([&] { return log_.has("no link to b at 127.0.0.1:1 or 127.0.0.1:2"); }));
+  a.mesh->set_peers({{"b", kUndialled}}, {{"b", at(b)}});
+  EXPECT_TRUE(run_until([&] { return a.mesh->is_up("b") && b.mesh->is_up("a"); }));
+}
+
+TEST_F(Roster, SecondAddressIsDialledIfAnotherRegionIsAtTheFirst) {
+  Region& a = start("a");
+  Region& b = start("b");
+  Region& c = start("c");
+  b.mesh->set_peers({{"a", kUndialled}});
+  a.mesh->set_peers({{"b", at(c)}}, {{"b", at(b)}});
+  EXPECT_TRUE(run_until([&] { return a.mesh->is_up("b") && b.mesh->is_up("a"); }));
+  EXPECT_FALSE(a.mesh->is_up("c"));
 }
 
 // By name "a" would dial, but only "a" can be dialled, or only "b".
