@@ -19,6 +19,7 @@ enum class PlantedBug {
   ignore_checksums,         // takes what is on the disk as it is
   vote_after_damage,        // keeps its vote although it lost what it had promised
   believe_heads,            // ends when any member's ledger is said to be another
+  believe_hearsay,          // takes what one region says of another for that one's word
   stale_greeting,           // greets with the run that it knew when it started (the harness does)
   no_detours,               // without a link two regions do not talk (the harness cuts them off)
   count_unchecked,          // takes whose bytes have all arrived for a holder, for good

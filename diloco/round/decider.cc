@@ -32,6 +32,8 @@ Decider::Decider(const ProtocolOptions& options, const Membership& membership,
 void Decider::set_membership(const Membership& membership) {
   if (membership == membership_) return;
   membership_ = membership;
+  const std::set<std::string> regions = membership_.regions();
+  std::erase_if(attached_, [&](const auto& region) { return !regions.contains(region); });
   count_contributions_wanted();
   choose_summers();
 }
@@ -122,7 +124,7 @@ void Decider::add(const Contribution& contribution, const std::string& holder,
     candidate = {};
   }
   candidate.contribution = contribution;
-  if (is_fresh(key)) attached_.insert(key.region);
+  if (is_fresh(key) && holder == key.region) attached_.insert(key.region);
   const auto known = candidate.received_bytes.find(holder);
   const std::uint64_t known_bytes = known == candidate.received_bytes.end() ? 0 : known->second;
   if (received_bytes > known_bytes) progress_at_ = now;
@@ -153,7 +155,7 @@ Decider::Verdict Decider::decide(const Steps& steps, Time now) {
   if (!agreed || (!barren && contributors() < contributions_min())) return verdict;
   if (!barren) learn_lateness();
   for (const auto& [key, candidate] : candidates_) {
-    if (key.part == 0) speeds_.learn(candidate.contribution);
+    if (key.part == 0 && is_own_word(candidate)) speeds_.learn(candidate.contribution);
   }
   verdict.record = make_record(*agreed, barren ? std::vector<Offer>{} : offers(), steps);
   verdict.record->run_id = run_id;
@@ -162,15 +164,9 @@ Decider::Verdict Decider::decide(const Steps& steps, Time now) {
 
 // So many sit this round out that the others, all of them, are too few.
 bool Decider::hopeless() const {
-  if (std::ranges::none_of(candidates_, [](const auto& candidate) {
-        return candidate.second.contribution.sits_out;
-      }))
-    return membership_.region_count() < contributions_min();
   const std::set<std::string> regions = membership_.regions();
   const auto possible = std::ranges::count_if(regions, [this](const std::string& region) {
-    const auto fresh = candidates_.find({region, round_, 0});
-    const bool out = fresh != candidates_.end() && fresh->second.contribution.sits_out;
-    return !out || std::ranges::any_of(usable_, [&region](const ContributionKey& key) {
+    return !sits_out(region) || std::ranges::any_of(usable_, [&region](const ContributionKey& key) {
       return key.region == region;
     });
   });
@@ -184,7 +180,7 @@ std::map<std::string, Digest> Decider::states_at_round() const {
     if (applied.version == round_) states[region] = applied.state;
   }
   for (const auto& [key, candidate] : candidates_) {
-    if (is_fresh(key)) states[key.region] = candidate.contribution.state;
+    if (is_fresh(key) && is_own_word(candidate)) states[key.region] = candidate.contribution.state;
   }
   return states;
 }
@@ -207,7 +203,7 @@ std::optional<Digest> Decider::agreed_state() const {
 std::vector<Contribution> Decider::remove_diverged(const std::optional<Digest>& agreed) {
   std::vector<Contribution> diverged;
   for (const auto& [key, candidate] : candidates_) {
-    if (is_fresh(key) && candidate.contribution.state != agreed) {
+    if (is_fresh(key) && is_own_word(candidate) && candidate.contribution.state != agreed) {
       diverged.push_back(candidate.contribution);
     }
   }
@@ -274,6 +270,7 @@ void Decider::add_egress(CommitRecord& record) const {
   if (!options_.k_policy.budget.limits()) return;
   std::map<std::string, double> costs = egress_;
   for (const auto& [key, candidate] : candidates_) {
+    if (!is_own_word(candidate)) continue;
     double& cost = costs[key.region];
     cost = std::max(cost, candidate.contribution.egress_cost);
   }
@@ -324,15 +321,9 @@ void Decider::learn_lateness() {
 
 // ---- What can be listed ----
 
-// A region that can speak for itself does: what another one passes on in its name may be made up.
-bool Decider::speaks_for_itself(const Candidate& candidate) const {
-  const std::string& region = candidate.contribution.region;
-  return !up_.contains(region) || candidate.received_bytes.contains(region);
-}
-
 // Held by enough regions, one of which can be asked now.
 bool Decider::obtainable(const Candidate& candidate, std::size_t holders_required) const {
-  return speaks_for_itself(candidate) && candidate.holders.size() >= holders_required &&
+  return is_own_word(candidate) && candidate.holders.size() >= holders_required &&
          std::ranges::any_of(candidate.holders,
                              [this](const std::string& holder) { return up_.contains(holder); });
 }
@@ -425,7 +416,8 @@ std::optional<Time> Decider::deadline() const {
 Time Decider::grace() const {
   double compute_s = 0;
   for (const auto& [key, candidate] : candidates_) {
-    if (is_fresh(key)) compute_s = std::max(compute_s, candidate.contribution.compute_s);
+    if (is_fresh(key) && is_own_word(candidate))
+      compute_s = std::max(compute_s, candidate.contribution.compute_s);
   }
   const bool may_be_late = may_come_late() && compute_s > 0 && compute_s < 1e9;
   if (!may_be_late) return grace_.length();
@@ -468,7 +460,8 @@ void Decider::refresh(Time now) {
   std::set<std::string> known;
   for (const auto& [key, candidate] : candidates_) {
     const Contribution& made = candidate.contribution;
-    if (!made.sits_out && has_its_turn(key) && comes_as_the_round_does(made))
+    if (is_own_word(candidate) && !made.sits_out && has_its_turn(key) &&
+        comes_as_the_round_does(made))
       known.insert(key.region);
   }
   if (!quorum_at_ && known.size() >= contributions_min()) quorum_at_ = now;
@@ -488,7 +481,7 @@ std::set<ContributionKey> Decider::find_usable(Time now, bool careful) const {
     const Contribution& made = candidate.contribution;
     if (made.sits_out || !has_its_turn(key) || !comes_as_the_round_does(made)) continue;
     if (careful && left_out_.contains(key.region)) continue;
-    const bool enough = sharded_ ? speaks_for_itself(candidate) &&
+    const bool enough = sharded_ ? is_own_word(candidate) &&
                                        supply_of(candidate).is_enough(hurried, careful && strict_)
                                  : obtainable(candidate, required);
     if (enough) usable.insert(key);
@@ -497,12 +490,20 @@ std::set<ContributionKey> Decider::find_usable(Time now, bool careful) const {
   return usable;
 }
 
+bool Decider::is_own_word(const Candidate& candidate) const {
+  return candidate.received_bytes.contains(candidate.contribution.region) ||
+         plants(options_.planted, PlantedBug::believe_hearsay);
+}
+
+bool Decider::sits_out(const std::string& region) const {
+  const auto found = candidates_.find({region, round_, 0});
+  return found != candidates_.end() && is_own_word(found->second) &&
+         found->second.contribution.sits_out;
+}
+
 // Nothing more is to come from it for this round.
 bool Decider::settled(const std::string& region) const {
-  const ContributionKey key{region, round_, 0};
-  const auto candidate = candidates_.find(key);
-  return candidate != candidates_.end() &&
-         (candidate->second.contribution.sits_out || usable_.contains(key));
+  return sits_out(region) || usable_.contains({region, round_, 0});
 }
 
 // Whoever the last record does not name has no share of the data yet, and contributes nothing.
@@ -544,10 +545,8 @@ std::string Decider::describe(const std::string& region) const {
 
 std::string Decider::sitting_out() const {
   std::string names;
-  for (const auto& [key, candidate] : candidates_) {
-    if (!is_fresh(key) || !candidate.contribution.sits_out) continue;
-    inter::append_item(names, key.region);
-  }
+  for (const std::string& region : membership_.regions())
+    if (sits_out(region)) inter::append_item(names, region);
   return names.empty() ? ""
                        : " (" + names +
                              " sit this round out, because what they have to contribute cannot be "

@@ -106,7 +106,10 @@ class Decider {
   std::size_t contributors() const;  // of usable contributions
   void choose_summers();
   bool may_come_late() const { return !sharded_ && options_.staleness_max > 0; }
-  bool speaks_for_itself(const Candidate& candidate) const;
+  // Its own region told of it. What another one passes on in its name may be made up: that counts
+  // for who holds what, and for nothing else.
+  bool is_own_word(const Candidate& candidate) const;
+  bool sits_out(const std::string& region) const;
   bool obtainable(const Candidate& candidate, std::size_t holders_required) const;
   ShardSupply supply_of(const Candidate& candidate) const {
     return {candidate.contribution, candidate.holders, up_, summers_};

@@ -3,8 +3,7 @@
 // with changes.
 //
 // What it does not do is what no protocol of this kind survives (docs/security.md): it does not
-// lead, so nothing is proposed by it where no other leader is followed, and it does not speak in
-// the name of a region that is out of the hearer's reach.
+// lead, so nothing is proposed by it where no other leader is followed.
 #include <limits>
 #include <system_error>
 #include <utility>
@@ -73,9 +72,9 @@ Holding Cluster::make_holding_lie(const std::string& to) {
     const auto* holding = std::get_if<Holding>(&message);
     if (holding == nullptr || random_() % 8 != 0) continue;
     const std::string& speaker = holding->contribution.region;
-    if (speaker != to && link(speaker, to).established) made = holding->contribution;
+    if (speaker != to) made = holding->contribution;
   }
-  switch (random_() % 8) {
+  switch (random_() % 10) {
     case 0:
       made.round = near(version);
       break;
@@ -96,6 +95,17 @@ Holding Cluster::make_holding_lie(const std::string& to) {
       break;
     case 6:
       made.sits_out = !made.sits_out;
+      break;
+    case 7:
+    case 8:  // what one region contributed to this round, as another one's
+      for (const Message& message : overheard_) {
+        const auto* holding = std::get_if<Holding>(&message);
+        if (holding != nullptr && holding->contribution.round == version)
+          made = holding->contribution;
+      }
+      do {
+        made.region = options_.regions[random_() % options_.regions.size()];
+      } while (made.region == options_.liar);
       break;
     default:
       made.compute_s = made.exchange_s = made.overhead_s = 1e308;

@@ -132,6 +132,10 @@ void History::check_record(const CommitRecord& record, const Evidence& evidence)
     contributors.insert(participant.region);
     const bool expired = !records_.empty() && participant.round < records_.back().expired_before;
     if (expired) throw Violation("expired work of " + participant.region + " is listed");
+    const auto made = made_.find(participant.payload);
+    if (made != made_.end() && made->second.region != participant.region)
+      throw Violation("work of " + made->second.region + " is listed as " + participant.region +
+                      "'s");
   }
   for (const inter::BlobId& blob : applied_blobs(record)) {
     const std::size_t holders = evidence.holders.at(to_hex(blob.hash));

@@ -96,7 +96,7 @@ TEST(FoundSchedules, HoldersOfARejectedContributionHoldNothingOfTheNextOne) {
 
 // The liar's can be had, is of an agreed state by name, and is something else.
 TEST(FoundSchedules, ASnapshotOfALiarIsRefusedAndAnotherTaken) {
-  const Result result = run(make_lying_schedule(20055));
+  const Result result = run(make_lying_schedule(20113));
   EXPECT_EQ(result.failure, "");
   EXPECT_GE(result.refusals, 1);
   EXPECT_GE(result.restores, 1);
@@ -151,7 +151,7 @@ TEST(BugsWithoutDetours, AcceptStaleFramesIsFound) {
 class BugsForALiar : public ::testing::TestWithParam<Plant> {};
 
 TEST_P(BugsForALiar, AreFoundByTheCheckers) {
-  for (std::uint64_t seed = 0; seed < 20; ++seed) {
+  for (std::uint64_t seed = 0; seed < 200; ++seed) {
     Schedule schedule = make_lying_schedule(seed);
     schedule.options.planted = GetParam().bug;
     if (!run(schedule).failure.empty()) return;
@@ -161,7 +161,8 @@ TEST_P(BugsForALiar, AreFoundByTheCheckers) {
 
 INSTANTIATE_TEST_SUITE_P(Each, BugsForALiar,
                          ::testing::Values(Plant{PlantedBug::believe_terms, "BelieveTerms"},
-                                           Plant{PlantedBug::believe_heads, "BelieveHeads"}),
+                                           Plant{PlantedBug::believe_heads, "BelieveHeads"},
+                                           Plant{PlantedBug::believe_hearsay, "BelieveHearsay"}),
                          [](const auto& plant) { return plant.param.name; });
 
 // Of those that only a disk that spoils what it keeps brings out.

@@ -6,8 +6,8 @@
 namespace causeway::diloco {
 namespace {
 
-using testing::ElementsAre;
-using testing::IsEmpty;
+using ::testing::ElementsAre;
+using ::testing::IsEmpty;
 
 // What a file has of one may be of before.
 TEST(RunHistory, KnowsWhichRegionsHadAnotherAddress) {

@@ -50,15 +50,19 @@ class DeciderTest : public ::testing::Test {
     decider_.add(made, made.region == "a" ? "b" : "a", 1000, now);
   }
 
+  Decider::Verdict decide(Time now) {
+    return decider_.decide({.next_k = 4, .since_exchange = 4}, now);
+  }
+
   Decider decider_;
 };
 
 TEST_F(DeciderTest, CommitsAtOnceWhenEverybodyIsThere) {
   give(contribution("c", 100));
   give(contribution("a", 100));
-  EXPECT_FALSE(decider_.decide({.next_k = 4, .since_exchange = 4}, Time{0}).record);
+  EXPECT_FALSE(decide(Time{0}).record);
   give(contribution("b", 200));
-  const auto record = decider_.decide({.next_k = 4, .since_exchange = 4}, Time{0}).record;
+  const auto record = decide(Time{0}).record;
   ASSERT_TRUE(record);
   ASSERT_EQ(record->participants.size(), 3);
   EXPECT_EQ(record->participants[0].region, "a");
@@ -73,31 +77,30 @@ TEST_F(DeciderTest, CommitsAtOnceWhenEverybodyIsThere) {
 TEST_F(DeciderTest, AHolderThatLostItsCopyIsNone) {
   for (const char* region : {"a", "b", "c"}) give(contribution(region));
   decider_.add(contribution("c"), "a", 0, Time{0});
-  EXPECT_FALSE(decider_.decide({.next_k = 4, .since_exchange = 4}, Time{0}).record);
+  EXPECT_FALSE(decide(Time{0}).record);
   decider_.add(contribution("c"), "a", 1000, Time{0});
-  EXPECT_TRUE(decider_.decide({.next_k = 4, .since_exchange = 4}, Time{0}).record);
+  EXPECT_TRUE(decide(Time{0}).record);
 }
 
 TEST_F(DeciderTest, DoesNotListAPayloadThatOnlyItsContributorHolds) {
   give(contribution("a"));
   give(contribution("b"));
   decider_.add(contribution("c"), "c", 1000, Time{0});
-  EXPECT_FALSE(decider_.decide({.next_k = 4, .since_exchange = 4}, Time{0}).record);
+  EXPECT_FALSE(decide(Time{0}).record);
   decider_.add(contribution("c"), "b", 999, Time{0});
-  EXPECT_FALSE(decider_.decide({.next_k = 4, .since_exchange = 4}, Time{0}).record);
+  EXPECT_FALSE(decide(Time{0}).record);
   decider_.add(contribution("c"), "b", 1000, Time{0});
-  EXPECT_TRUE(decider_.decide({.next_k = 4, .since_exchange = 4}, Time{0}).record);
+  EXPECT_TRUE(decide(Time{0}).record);
 }
 
 TEST_F(DeciderTest, CommitsWithoutALateRegionWhenTheGraceIsOver) {
   give(contribution("a"));
   give(contribution("b"));
-  EXPECT_FALSE(decider_.decide({.next_k = 4, .since_exchange = 4}, Time{0}).record);
+  EXPECT_FALSE(decide(Time{0}).record);
   const Time deadline = decider_.deadline().value();
   EXPECT_EQ(deadline, seconds{30});  // nothing measured yet: a minute, within the limits
-  EXPECT_FALSE(
-      decider_.decide({.next_k = 4, .since_exchange = 4}, deadline - milliseconds{1}).record);
-  const auto record = decider_.decide({.next_k = 4, .since_exchange = 4}, deadline).record;
+  EXPECT_FALSE(decide(deadline - milliseconds{1}).record);
+  const auto record = decide(deadline).record;
   ASSERT_TRUE(record);
   EXPECT_EQ(record->participants.size(), 2);
 }
@@ -105,10 +108,10 @@ TEST_F(DeciderTest, CommitsWithoutALateRegionWhenTheGraceIsOver) {
 TEST_F(DeciderTest, WaitsWhileBytesArriveUpToTheLimit) {
   give(contribution("a"));
   give(contribution("b"));
-  decider_.decide({.next_k = 4, .since_exchange = 4}, Time{0});
+  decide(Time{0});
   // A measured grace of one second.
   give(contribution("c"));
-  decider_.open_next(decider_.decide({.next_k = 4, .since_exchange = 4}, Time{0}).record.value());
+  decider_.open_next(decide(Time{0}).record.value());
   Contribution a = contribution("a"), b = contribution("b"), c = contribution("c");
   for (Contribution* made : {&a, &b, &c}) {
     made->round = 1;
@@ -117,13 +120,12 @@ TEST_F(DeciderTest, WaitsWhileBytesArriveUpToTheLimit) {
   }
   give(a);
   give(b);
-  decider_.decide({.next_k = 4, .since_exchange = 4}, Time{0});
+  decide(Time{0});
   EXPECT_EQ(decider_.deadline(), seconds{1});
   std::uint64_t bytes = 0;
   for (Time now{0}; now < seconds{35}; now += milliseconds{500}) {
     decider_.add(c, "b", bytes += 10, now);
-    const bool committed =
-        decider_.decide({.next_k = 4, .since_exchange = 4}, now).record.has_value();
+    const bool committed = decide(now).record.has_value();
     EXPECT_EQ(committed, now >= seconds{30}) << now.count();
   }
 }
@@ -132,7 +134,7 @@ TEST_F(DeciderTest, NeverCommitsWithTooFewContributions) {
   give(contribution("a"));
   decider_.set_up("b", false);
   decider_.set_up("c", false);
-  EXPECT_FALSE(decider_.decide({.next_k = 4, .since_exchange = 4}, seconds{100'000}).record);
+  EXPECT_FALSE(decide(seconds{100'000}).record);
   EXPECT_FALSE(decider_.deadline());
 }
 
@@ -146,7 +148,7 @@ TEST_F(DeciderTest, LeavesOutTheContributionOfAnotherState) {
   give(contribution("a", 100, 1));
   give(contribution("b", 100, 2));
   give(contribution("c", 100, 1));
-  const Decider::Verdict verdict = decider_.decide({.next_k = 4, .since_exchange = 4}, Time{0});
+  const Decider::Verdict verdict = decide(Time{0});
   EXPECT_EQ(regions_of(verdict.diverged), std::vector<std::string>{"b"});
   ASSERT_TRUE(verdict.record);
   EXPECT_EQ(verdict.record->participants.size(), 2);
@@ -156,9 +158,8 @@ TEST_F(DeciderTest, LeavesOutTheContributionOfAnotherState) {
 TEST_F(DeciderTest, OnATieDoubtsEverybody) {
   give(contribution("a", 100, 9));
   give(contribution("b", 100, 2));
-  EXPECT_TRUE(decider_.decide({.next_k = 4, .since_exchange = 4}, seconds{60})
-                  .diverged.empty());  // opens the grace
-  const Decider::Verdict verdict = decider_.decide({.next_k = 4, .since_exchange = 4}, seconds{90});
+  EXPECT_TRUE(decide(seconds{60}).diverged.empty());  // opens the grace
+  const Decider::Verdict verdict = decide(seconds{90});
   EXPECT_EQ(regions_of(verdict.diverged), (std::vector<std::string>{"a", "b"}));
   EXPECT_FALSE(verdict.record);
 }
@@ -172,9 +173,8 @@ TEST_F(DeciderTest, ListsALateContributionWithLessWeightAndDoesNotWaitForIt) {
   give(contribution("b"));
   decider_.add(contribution("c"), "c", 1000, Time{0});
   decider_.add(contribution("c"), "b", 400, Time{0});
-  decider_.decide({.next_k = 4, .since_exchange = 4}, Time{0});
-  const auto first =
-      decider_.decide({.next_k = 4, .since_exchange = 4}, decider_.deadline().value()).record;
+  decide(Time{0});
+  const auto first = decide(decider_.deadline().value()).record;
   ASSERT_TRUE(first);
   EXPECT_EQ(first->expired_before, 0);
   decider_.open_next(*first);
@@ -187,7 +187,7 @@ TEST_F(DeciderTest, ListsALateContributionWithLessWeightAndDoesNotWaitForIt) {
   give(a);
   give(b);
   decider_.add(contribution("c"), "b", 1000, Time{0});
-  const auto second = decider_.decide({.next_k = 4, .since_exchange = 4}, Time{0}).record;
+  const auto second = decide(Time{0}).record;
   ASSERT_TRUE(second);
   ASSERT_EQ(second->participants.size(), 3);
   EXPECT_EQ(second->participants[2].round, 0);
@@ -196,23 +196,101 @@ TEST_F(DeciderTest, ListsALateContributionWithLessWeightAndDoesNotWaitForIt) {
               1e-6);
 }
 
-// What a lying member makes up, nobody could ever get.
+// What a lying member makes up, nobody could ever get, or nobody trained.
 TEST_F(DeciderTest, ListsNothingOnTheWordOfOneThatSpeaksForAnother) {
-  give(contribution("a"));
-  give(contribution("c"));
+  for (const bool away : {false, true}) {
+    decider_ = Decider(options(2), membership(), nullptr);
+    for (const char* region : {"b", "c"}) decider_.set_up(region, true);
+    if (away) decider_.set_up("b", false);
+    give(contribution("a"));
+    give(contribution("c"));
+    decider_.add(contribution("b"), "c", 1000, Time{0});
+    decider_.add(contribution("b"), "a", 1000, Time{0});
+    decide(Time{0});
+    const auto record = decide(decider_.deadline().value()).record;
+    ASSERT_TRUE(record && record->participants.size() == 2) << away;
+  }
+}
+
+TEST_F(DeciderTest, ListsWhatARegionContributedBeforeItWentAway) {
+  for (const char* region : {"a", "b", "c"}) give(contribution(region));
+  decider_.set_up("b", false);
+  const auto record = decide(Time{0}).record;
+  ASSERT_TRUE(record);
+  EXPECT_EQ(record->participants.size(), 3);
+}
+
+TEST_F(DeciderTest, StartsNoGracePeriodOnTheWordOfOneThatSpeaksForAnother) {
   decider_.add(contribution("b"), "c", 1000, Time{0});
-  decider_.add(contribution("b"), "a", 1000, Time{0});
-  decider_.decide({.next_k = 4, .since_exchange = 4}, Time{0});
-  const Time late = decider_.deadline().value();
-  const auto record = decider_.decide({.next_k = 4, .since_exchange = 4}, late).record;
-  ASSERT_TRUE(record && record->participants.size() == 2);
-  decider_ = Decider(options(2), membership(), nullptr);
-  decider_.set_up("c", true);
+  decider_.add(contribution("a"), "c", 1000, Time{0});
   give(contribution("c"));
-  decider_.add(contribution("b"), "c", 1000, Time{0});
-  decider_.add(contribution("b"), "a", 1000, Time{0});
+  EXPECT_FALSE(decide(Time{0}).record);
+  EXPECT_FALSE(decider_.deadline());
+}
+
+TEST_F(DeciderTest, TakesNoStateForThatOfARegionWhichAnotherSpeaksFor) {
+  decider_.set_up("c", false);
+  decider_.set_applied("a", Applied{0, contribution("a").state});
+  give(contribution("a", 100, 1));
+  give(contribution("b", 100, 2));
+  decider_.add(contribution("c", 100, 2), "b", 1000, Time{0});
+  decide(Time{0});
+  const Decider::Verdict verdict = decide(decider_.deadline().value());
+  EXPECT_FALSE(verdict.record);
+  EXPECT_TRUE(decider_.tied());
+}
+
+// Else its own word would be refused when it comes.
+TEST_F(DeciderTest, RejectsNoPayloadForWhatAnotherSaysOfIt) {
+  decider_.add(contribution("c", 100, 2), "b", 1000, Time{0});
   give(contribution("a"));
-  EXPECT_TRUE(decider_.decide({.next_k = 4, .since_exchange = 4}, Time{0}).record);
+  give(contribution("b"));
+  decide(Time{0});
+  EXPECT_TRUE(decide(decider_.deadline().value()).diverged.empty());
+  EXPECT_FALSE(decider_.rejects(contribution("c")));
+}
+
+TEST_F(DeciderTest, NobodySitsOutOnTheWordOfAnother) {
+  decider_.set_up("c", false);
+  const auto sits_out = [this](const char* region, const char* speaker) {
+    Contribution out = contribution(region);
+    out.sits_out = true;
+    out.payload = {};
+    decider_.add(out, speaker, 0, Time{0});
+  };
+  give(contribution("a"));
+  sits_out("b", "b");
+  sits_out("c", "b");
+  EXPECT_FALSE(decide(seconds{100}).record) << "a round without anybody's work";
+}
+
+TEST_F(DeciderTest, CountsNoCostAndNoSpeedOnTheWordOfAnother) {
+  ProtocolOptions limited = options(2);
+  limited.k_policy.budget.total = 100;
+  decider_ = Decider(limited, membership(), nullptr);
+  for (const char* region : {"b", "c"}) decider_.set_up(region, true);
+  for (const char* region : {"a", "b", "c"}) {
+    Contribution made = contribution(region);
+    made.egress_cost = 2;
+    give(made);
+  }
+  Contribution lie = contribution("c");
+  lie.part = 7;
+  lie.egress_cost = 1e15;
+  decider_.add(lie, "b", 1000, Time{0});
+  const auto record = decide(Time{0}).record;
+  ASSERT_TRUE(record);
+  ASSERT_EQ(record->egress.size(), 3);
+  for (const EgressCost& region : record->egress) EXPECT_EQ(region.cost, 2) << region.region;
+}
+
+TEST_F(DeciderTest, WaitsForNoRegionThatWasRemoved) {
+  give(contribution("a"));
+  give(contribution("b"));
+  EXPECT_FALSE(decide(Time{0}).record);
+  decider_.set_membership(without(membership(), "c"));
+  EXPECT_TRUE(decide(Time{0}).record);
+  EXPECT_EQ(decider_.waiting_for(Time{0}), "");
 }
 
 TEST_F(DeciderTest, DoesNotListTheSameSamplesTwice) {
@@ -222,9 +300,8 @@ TEST_F(DeciderTest, DoesNotListTheSameSamplesTwice) {
   again.part = 1;
   again.payload.hash.fill(7);
   give(again);
-  decider_.decide({.next_k = 4, .since_exchange = 4}, Time{0});
-  const auto record =
-      decider_.decide({.next_k = 4, .since_exchange = 4}, decider_.deadline().value()).record;
+  decide(Time{0});
+  const auto record = decide(decider_.deadline().value()).record;
   ASSERT_TRUE(record);
   EXPECT_EQ(record->participants.size(), 2);
 }
@@ -236,7 +313,7 @@ TEST_F(DeciderTest, CountsARegionThatSitsOutAsHeardButDoesNotListIt) {
   out.sits_out = true;
   out.payload = {};
   decider_.add(out, "c", 0, Time{0});
-  const auto record = decider_.decide({.next_k = 4, .since_exchange = 4}, Time{0}).record;
+  const auto record = decide(Time{0}).record;
   ASSERT_TRUE(record);
   EXPECT_EQ(record->participants.size(), 2);
   EXPECT_EQ(record->standings[2].liveness, 1);
@@ -250,17 +327,16 @@ TEST_F(DeciderTest, CommitsARoundThatListsNothingWhenTooFewAreLeft) {
     decider_.add(out, region, 0, Time{0});
   };
   sits_out("a");
-  EXPECT_FALSE(decider_.decide({.next_k = 4, .since_exchange = 4}, Time{0})
-                   .record);  // two may still contribute
+  EXPECT_FALSE(decide(Time{0}).record);  // two may still contribute
   give(contribution("b"));
   sits_out("c");
-  const auto record = decider_.decide({.next_k = 4, .since_exchange = 4}, Time{0}).record;
+  const auto record = decide(Time{0}).record;
   ASSERT_TRUE(record);
   EXPECT_TRUE(record->participants.empty());
   EXPECT_TRUE(record->skip_momentum);
   EXPECT_EQ(record->run_id, contribution("b").run_id);
   decider_.open_next(*record);
-  EXPECT_FALSE(decider_.decide({.next_k = 4, .since_exchange = 4}, Time{0}).record);
+  EXPECT_FALSE(decide(Time{0}).record);
 }
 
 // Steps that differ from the nominal K take the momentum of as many.
@@ -334,11 +410,11 @@ TEST(Liveness, DecaysAndRecovers) {
 TEST_F(DeciderTest, SaysWhoIsWaitedForAndHowFarItGot) {
   give(contribution("a"));
   give(contribution("b"));
-  decider_.decide({.next_k = 4, .since_exchange = 4}, Time{0});
+  decide(Time{0});
   EXPECT_EQ(decider_.waiting_for(seconds{1}),
             "c (no contribution yet) for round 0, at most 29 s more");
   decider_.add(contribution("c"), "a", 400, seconds{1});
-  decider_.decide({.next_k = 4, .since_exchange = 4}, seconds{1});
+  decide(seconds{1});
   EXPECT_EQ(decider_.waiting_for(seconds{1}),
             "c (400 of 1000 payload bytes at 0 other regions) for round 0, at most 29 s more");
 }
