@@ -16,6 +16,7 @@
 #include "apps/run/config/config.h"
 #include "apps/run/config/link_flags.h"
 #include "apps/run/config/prices.h"
+#include "apps/run/config/spool_need.h"
 #include "apps/run/config/suitable_outer.h"
 #include "apps/run/doctor/doctor.h"
 #include "apps/run/follow/weights_image.h"
@@ -95,6 +96,15 @@ diloco::Fork fork_of(const run::Config& config, const CoordinatorFlags& flags) {
           .snapshot = named.file};
 }
 
+bool has_result(const std::filesystem::path& directory, diloco::Round version) {
+  try {
+    const auto result = intra::read_result(directory);
+    return result && result->progress.round() >= version;
+  } catch (const std::system_error&) {  // it is looked at again
+    return false;
+  }
+}
+
 diloco::CoordinatorOptions coordinator_options(const run::Config& config,
                                                const CoordinatorFlags& flags) {
   diloco::CoordinatorOptions options;
@@ -118,15 +128,14 @@ diloco::CoordinatorOptions coordinator_options(const run::Config& config,
   options.follower_bytes_per_s = run::follower_bytes_per_s(config);
   options.follower_weights = {run::write_weights_image, run::write_weights_patch};
   options.wrong_snapshot = intra::wrong_snapshot;
+  options.model_objection = [config](const diloco::NamedTensors& tensors,
+                                     std::uint32_t save_rounds) {
+    return run::spool_problem_of_program(config, tensors, save_rounds);
+  };
   options.shards = run::shard_tools();
   options.directory = run::region_path(config, flags.region, flags.directory);
   options.has_result = [directory = options.directory](diloco::Round version) {
-    try {
-      const auto result = intra::read_result(directory);
-      return result && result->progress.round() >= version;
-    } catch (const std::system_error&) {  // it is looked at again
-      return false;
-    }
+    return has_result(directory, version);
   };
   if (!flags.worker_listen.empty())
     options.worker_listen = inter::parse_endpoint(flags.worker_listen);

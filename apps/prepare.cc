@@ -2,6 +2,7 @@
 #include <cstdint>
 #include <filesystem>
 #include <iostream>
+#include <map>
 #include <memory>
 #include <optional>
 #include <set>
@@ -10,6 +11,7 @@
 
 #include "apps/commands.h"
 #include "apps/run/config/config.h"
+#include "intra/base/mapped_file.h"
 #include "intra/published/token_shard.h"
 #include "intra/published/tokenizer.h"
 
@@ -34,6 +36,19 @@ bool any_json_lines(const PrepareFlags& flags) {
   return any;
 }
 
+// Tokens that are there twice would be in the training part and in that for validation.
+void refuse_twice(const std::vector<fs::path>& texts) {
+  std::map<intra::FileIdentity, fs::path> seen;
+  for (const fs::path& text : texts) {
+    const auto identity = intra::identity_of(text);
+    if (!identity) continue;  // refused when it is read
+    const auto [known, is_new] = seen.emplace(*identity, text);
+    if (!is_new)
+      throw run::ConfigError(text.string() + ": is the same file as " + known->second.string() +
+                             "; name it once");
+  }
+}
+
 // Before hours of work: two texts must not become one shard.
 std::vector<fs::path> shards_of(const PrepareFlags& flags) {
   std::vector<fs::path> shards;
@@ -45,6 +60,7 @@ std::vector<fs::path> shards_of(const PrepareFlags& flags) {
                              shards.back().string() + "; rename one of them");
     }
   }
+  refuse_twice(flags.texts);
   return shards;
 }
 

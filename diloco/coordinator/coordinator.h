@@ -80,6 +80,10 @@ struct CoordinatorOptions {
   // Called in any thread; none: it is not looked at.
   std::function<std::string(const std::filesystem::path& file, const Digest& state)>
       wrong_snapshot = {};
+  // Why this region has no room for what a program that attached trains: empty, or what to set. As
+  // in AttachRequest. None: there is room for everything.
+  std::function<std::string(const NamedTensors& tensors, std::uint32_t save_rounds)>
+      model_objection = {};
   // Whether this region's worker left its result of the run that is over at that version. None: it
   // is known only from the worker itself.
   std::function<bool(Round version)> has_result = {};
@@ -96,8 +100,8 @@ struct CoordinatorOptions {
 // Everybody who is configured, in the log's order.
 Membership configured_membership(const CoordinatorOptions& options);
 
-// Exit codes as in README.md: 0 done, 3 a peer failed for good, 4 state missing or of another
-// lineage, 75 start it again.
+// Exit codes as in README.md: 0 done, 2 configured wrongly, 3 a peer failed for good, 4 state
+// missing or of another lineage, 75 start it again.
 struct RunOutcome {
   int exit_code = 0;
   std::string message;

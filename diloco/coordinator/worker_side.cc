@@ -325,6 +325,7 @@ void WorkerSide::on_gathered(const AttachRequest& rank_0,
   if (outcome || context_.ending.storage_fails()) {
     return server_->welcome(protocol.run_id(), rank_0.contributed);
   }
+  if (objects_to_model(rank_0)) return;
   note_other_data(rank_0.data.of_region);
   // Applied when this region's coordinator was away.
   const bool missed = rank_0.version > 0 && rank_0.version <= protocol.version() &&
@@ -336,6 +337,16 @@ void WorkerSide::on_gathered(const AttachRequest& rank_0,
                                         .common_data = rank_0.data.of_run,
                                         .tensors = rank_0.tensors,
                                         .open_work = rank_0.open_work});
+}
+
+// Found out before its first round: later the run would stand still. The worker hears of it as the
+// coordinator closes.
+bool WorkerSide::objects_to_model(const AttachRequest& rank_0) {
+  const auto& objection = context_.options.model_objection;
+  if (!objection || rank_0.tensors.empty()) return false;
+  const std::string why = objection(rank_0.tensors, rank_0.save_rounds);
+  if (!why.empty()) context_.ending.finish({2, why});
+  return !why.empty();
 }
 
 // A region that goes on without some of its ranks says so.

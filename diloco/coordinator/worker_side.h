@@ -63,6 +63,7 @@ class WorkerSide : public WorkerServerHandler {
 
  private:
   bool has_result();
+  bool objects_to_model(const AttachRequest& rank_0);
   void see_off();
   using Order = std::function<void()>;
   void hand_over(std::vector<inter::BlobId> blobs, Order order);

@@ -86,7 +86,8 @@ AttachRequest to_request(const worker_wire::Attach& message) {
           .settings = message.settings(),
           .data = digests_in(message),
           .trained_on = trained_on,
-          .tensors = parse_tensors(message.tensors())};
+          .tensors = parse_tensors(message.tensors()),
+          .save_rounds = message.save_rounds()};
 }
 
 DataDigests to_digests(const worker_wire::DataRead& message) {

@@ -84,6 +84,7 @@ void SocketSession::join(const KeepWaiting& keep_waiting) {
   attach->set_settings(request_.settings);
   put(request_.data, request_.trained_on, attach);
   if (!request_.tensors.empty()) attach->set_tensors(serialize(request_.tensors));
+  attach->set_save_rounds(request_.save_rounds);
   link_.send(message);
 
   link_.wait_for("the coordinator's answer");

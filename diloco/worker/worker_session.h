@@ -58,6 +58,8 @@ struct AttachRequest {
   // What of_region was when the state held was trained; none: not known, or no steps were taken.
   std::optional<DataDigest> trained_on = {};
   NamedTensors tensors = {};  // of a program of its own; empty: nothing is compared
+  // Likewise: rounds, of every fragment, between its snapshots. 0: not said.
+  std::uint32_t save_rounds = 0;
 };
 
 struct Attachment {

@@ -60,6 +60,16 @@ FileStamp stamp_of(int descriptor, const std::filesystem::path& path) {
   return stamp_in(examine(descriptor, path));
 }
 
+std::optional<FileIdentity> identity_of(const std::filesystem::path& path) {
+  struct stat status {};
+  if (stat(path.c_str(), &status) != 0) return std::nullopt;
+  const FileStamp stamp = stamp_in(status);
+  return FileIdentity{.device = status.st_dev,
+                      .inode = stamp.inode,
+                      .size = stamp.size,
+                      .modified_ns = stamp.modified_ns};
+}
+
 // All of a process are in a list, which a signal handler can go through.
 struct MappedFile::Mapping {
   std::filesystem::path path;

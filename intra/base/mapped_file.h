@@ -28,6 +28,15 @@ struct FileStamp {
 // Throws Errc::bad_data naming the file.
 FileStamp stamp_of(int descriptor, const std::filesystem::path& path);
 
+// Which file it is, by whatever name. Not the inode alone: some file systems give the same to many.
+struct FileIdentity {
+  std::uint64_t device = 0, inode = 0, size = 0;
+  std::int64_t modified_ns = 0;
+  auto operator<=>(const FileIdentity&) const = default;
+};
+// None if there is no file, or it cannot be examined.
+std::optional<FileIdentity> identity_of(const std::filesystem::path& path);
+
 class MappedFile {
  public:
   // Throws Errc::bad_data naming the file if it cannot be opened, is not a regular file, or is

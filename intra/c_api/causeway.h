@@ -36,7 +36,7 @@ enum causeway_status {
   CAUSEWAY_WRONG_CALL = 2,
   // After all others the worker must be closed and opened anew.
   CAUSEWAY_STOPPED = 3,       // keep_waiting said so; the state is saved
-  CAUSEWAY_REFUSED = 4,       // by the coordinator: another run, region, version or certificate
+  CAUSEWAY_REFUSED = 4,       // by the coordinator: another run, or no room for the model
   CAUSEWAY_DIVERGED = 5,      // these numbers are not those that the run agreed on
   CAUSEWAY_BAD_STATE = 6,     // what is on disk is damaged, or of other tensors
   CAUSEWAY_SYSTEM_ERROR = 7,  // a disk that is full, memory that is used up, and the like

@@ -1,13 +1,10 @@
 #include "intra/data/data.h"
 
-#include <glob.h>
-
 #include <algorithm>
 #include <bit>
 #include <cassert>
 #include <cstdlib>
 #include <cstring>
-#include <filesystem>
 #include <limits>
 #include <optional>
 #include <system_error>
@@ -19,6 +16,7 @@
 #include "diloco/maths/digest.h"
 #include "intra/base/error.h"
 #include "intra/base/splitmix.h"
+#include "intra/data/data_files.h"
 
 namespace causeway::intra {
 namespace {
@@ -83,33 +81,6 @@ void with_token_type(std::size_t width, Visit&& visit) {
   if (width == 2) return visit(std::uint16_t{});
   assert(width == 4);
   visit(std::uint32_t{});
-}
-
-void append_matches(const std::string& pattern, std::vector<std::string>& files) {
-  // A file whose own name has brackets or stars is meant literally.
-  if (std::error_code error; std::filesystem::exists(pattern, error)) {
-    files.push_back(pattern);
-    return;
-  }
-  // Unsorted, because glob(3) would sort by the locale, and regions must agree on the order.
-  glob_t found{};
-  const int status = glob(pattern.c_str(), GLOB_NOSORT, nullptr, &found);
-  if (status == 0) files.insert(files.end(), found.gl_pathv, found.gl_pathv + found.gl_pathc);
-  globfree(&found);
-  if (status == GLOB_NOMATCH)
-    refuse_data("'" + pattern + "'", "matches no file; check data.files and the current directory");
-  if (status != 0)
-    refuse_data("'" + pattern + "'", "cannot be searched; check that its folders can be read");
-}
-
-// Sorted, and each once: a file named twice would put validation text into the training part.
-std::vector<std::string> find_files(const std::vector<std::string>& patterns) {
-  if (patterns.empty()) refuse_data("the list of data files", "is empty; name at least one file");
-  std::vector<std::string> files;
-  for (const std::string& pattern : patterns) append_matches(pattern, files);
-  std::sort(files.begin(), files.end());
-  files.erase(std::unique(files.begin(), files.end()), files.end());
-  return files;
 }
 
 Shard plain_shard(MappedFile file, std::size_t width) {
@@ -204,7 +175,8 @@ void copy_tokens(const Shard& shard, std::uint64_t begin, std::span<std::int32_t
 }  // namespace
 
 DataOptions common_validation(DataOptions options) {
-  options.files = options.validation_files;
+  options.files = std::move(options.validation_files);
+  options.validation_files.clear();
   options.validation_fraction = 1;
   return options;
 }
@@ -239,7 +211,7 @@ Dataset::Implementation::Implementation(const DataOptions& options) {
   // Tokens are handed out as int32.
   vocabulary_ = static_cast<std::uint64_t>(
       std::clamp<std::int64_t>(options.vocabulary, 0, std::int64_t{1} << 31));
-  for (const std::string& path : find_files(options.files)) {
+  for (const std::string& path : find_data_files(options)) {
     Shard shard = open_shard(path, options.format);
     with_token_type(shard.width,
                     [&](auto token) { check_tokens<decltype(token)>(shard, vocabulary_); });

@@ -23,7 +23,8 @@ namespace causeway::intra {
 
 struct DataOptions {
   enum class Format { text, uint16, uint32, llmc };  // llmc: 256-int32-header .bin shards of llm.c
-  std::vector<std::string> files;  // paths or globs; every match is read, in sorted order
+  // Paths or globs; every match is read, once, in sorted order, but for what is in the next ones.
+  std::vector<std::string> files;
   // Likewise: a set that every region validates on, beside its own validation part. Empty: none.
   std::vector<std::string> validation_files = {};
   bool per_region = false;  // `files` are the region's own, all of them, not a run's to share out

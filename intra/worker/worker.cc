@@ -139,6 +139,7 @@ class Worker::Implementation final : private intra::RoundTrainer {
   diloco::AttachRequest request() const {
     diloco::AttachRequest request = driver_.request();
     request.tensors = worker_arguments::named_tensors(layout_, state_);
+    request.save_rounds = settings_.save_rounds;
     return request;
   }
 

@@ -15,10 +15,10 @@
 //
 // Errors are std::system_error unless said otherwise. A coordinator that goes away is none: the
 // worker waits for it and goes on, unless that happens again and again without any work between.
-// Thrown are: what the coordinator refuses (another run, another
-// shape of region), a state on disk that is damaged or of another model, records that were made for
-// other numbers than these (divergence), and a full disk. The message says what to do; after it,
-// the worker must be made anew.
+// Thrown are: what the coordinator refuses (another run, another shape of region, a model that its
+// spool has no room for), a state on disk that is damaged or of another model, records that were
+// made for other numbers than these (divergence), and a full disk. The message says what to do;
+// after it, the worker must be made anew.
 //
 // A wrong call is a std::invalid_argument (parameters that do not fit the tensors, a null pointer)
 // or a std::logic_error (calls in an order that makes no sense). It changes nothing: the worker

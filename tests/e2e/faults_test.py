@@ -6,6 +6,7 @@ import pathlib
 import re
 import resource
 import shlex
+import shutil
 import signal
 import subprocess
 import sys
@@ -14,6 +15,8 @@ import unittest
 from harness import CAUSEWAY, DENSE, REGIONS, EndToEnd, kill, namespaces_allowed, processes, read_json, wait_until
 from hash_tree import merkle_root
 from run_by_hand import RunByHand
+
+NOISE_WORKER = os.environ["CAUSEWAY_NOISE_WORKER"]
 
 
 class Processes(EndToEnd):
@@ -412,6 +415,18 @@ class SmallSpool(RunByHand):
         for child in (*workers, *coordinators):
             child.kill()
             child.wait()
+
+    def test_a_program_whose_model_needs_more_is_refused_before_its_first_round(self):
+        config = self.config(steps=100, k=5, **{**DENSE, "codec": "dense:fp32"})
+        program = f"{NOISE_WORKER} {config} $CAUSEWAY_REGION $CAUSEWAY_DIRECTORY"
+        command = ("simulate", config, "--wan", "none", "--out", self.out, "--worker", program)
+        said = self.run_causeway(*command, "--set", "sync.spool_gib=0.001", code=2)
+        least = re.search(r"sync.spool_gib: must be at least ([0-9.]+): payloads of \d+ rounds of 3 regions", said)
+        self.assertTrue(least, said)
+        self.assertFalse(any(self.status(region).get("round") for region in REGIONS))
+        shutil.rmtree(self.out)
+        self.run_causeway(*command, "--set", f"sync.spool_gib={least[1]}")
+        self.assertEqual(read_json(self.out / "summary.json")["rounds"], 20)
 
 
 if __name__ == "__main__":

@@ -76,6 +76,8 @@ class Prepare(EndToEnd):
                       self.prepare(good, "a.parquet", code=2))
         (self.directory / "noise.dat").write_bytes(bytes(range(256)))
         self.assertIn("noise.dat is binary data", self.prepare("noise.dat", code=2))
+        (self.directory / "newest.txt").symlink_to("good.txt")
+        self.assertRegex(self.prepare(good, "newest.txt", code=2), r"newest\.txt: is the same file as .*good\.txt; name it once")
         self.assertEqual(list(self.directory.glob("tokens/*.bin")), [])
 
 

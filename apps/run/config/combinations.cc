@@ -1,7 +1,6 @@
 #include "apps/run/config/parsed_config.h"
 
 #include <algorithm>
-#include <cmath>
 #include <set>
 #include <system_error>
 #include <vector>
@@ -15,7 +14,6 @@
 namespace causeway::run {
 namespace {
 
-constexpr double kParametersMax = 1e12;
 // Of one parameter: itself, gradient, two moments, anchor, outer momentum and residual, in fp32.
 constexpr double kStateBytes = 7 * sizeof(float);
 
@@ -271,20 +269,11 @@ class CombinationChecks {
             "say who sent which coordinate; set it to full, or outer.mean = \"all\"");
   }
 
-  // A spool that is full keeps the region from contributing, and may never have room again.
+  // That of a program is looked at when it attaches (spool_problem_of_program).
   void spool() const {
-    const SpoolNeed need = spool_need(config_);
-    const double gib = std::ceil(1000 * static_cast<double>(need.bytes) / kGibi) / 1000;
-    const bool by_checkpoints = config_.train.checkpoint_rounds >
-                                std::max<std::uint64_t>(2, config_.sync.rules.staleness_max + 1);
-    require(config_.sync.spool_bytes_max >= need.bytes, "sync.spool_gib",
-            "must be at least " + format_fixed(gib, 3) + ": payloads of " +
-                std::to_string(need.rounds) + " rounds of " +
-                std::to_string(config_.regions.size()) + " regions are kept, of up to " +
-                format_bytes(static_cast<double>(need.payload_bytes)) +
-                " each, and two snapshots of " +
-                format_bytes(static_cast<double>(need.snapshot_bytes)) +
-                (by_checkpoints ? "; fewer train.checkpoint_rounds need less" : ""));
+    const std::string problem =
+        spool_problem(config_, spool_need(config_), "train.checkpoint_rounds");
+    require(problem.empty(), "sync.spool_gib", problem);
   }
 
   const Config& config_;

@@ -20,7 +20,8 @@
 
 namespace causeway::run {
 
-inline constexpr double kGibi = 1ULL << 30;  // bytes
+inline constexpr double kGibi = 1ULL << 30;     // bytes
+inline constexpr double kParametersMax = 1e12;  // of any model
 
 struct RegionConfig {
   std::string name;

@@ -33,9 +33,9 @@ void add_data_keys(std::vector<Key<Config>>& keys) {
   keys.push_back(of_process(
       defaults_to("none", paths_key<Config>(
                               "data.files", [](auto& c) -> auto& { return c.data.files; }, false,
-                              "Paths or globs; every match is read, in sorted order. Relative to "
-                              "the current directory. Left "
-                              "out: a program of your own trains (docs/worker-api.md)."))));
+                              "Paths or globs; every match is read, in sorted order, a file with "
+                              "several names once. Relative to the current directory. Left out: a "
+                              "program of your own trains (docs/worker-api.md)."))));
   keys.push_back(of_any_trainer(of_run(C::choice<bool>(
       "data.mode", [](auto& c) -> auto& { return c.data.per_region; },
       {{"shared", false}, {"per-region", true}},
@@ -45,7 +45,8 @@ void add_data_keys(std::vector<Key<Config>>& keys) {
   keys.push_back(of_process(paths_key<Config>(
       "data.validation_files", [](auto& c) -> auto& { return c.data.validation_files; }, true,
       "Paths or globs of a set that all regions have: each measures the final model on it too "
-      "(common_val_loss in result.json), beside the last part of its own data. Empty: none.")));
+      "(common_val_loss in result.json), beside the last part of its own data. Where data.files "
+      "matches them too, they are left out of it. Empty: none.")));
   keys.push_back(of_process(C::number_as(
       "data.digest_gib", "GiB",
       [](const Config& c) { return static_cast<double>(c.data.digest_at_once_bytes) / kGibi; },

@@ -107,7 +107,8 @@ void add_sync_keys(std::vector<Key<Config>>& keys) {
   keys.push_back(of_process(seconds_key(
       "sync.election_timeout_s", [](auto& c) -> auto& { return c.sync.rules.election; },
       "If nothing is heard from the leader for this long, up to twice as long, another one is "
-      "elected. About ten times the longest round trip is right.")));
+      "elected. About ten times the longest round trip is right.",
+      0.05, 3600)));
   keys.push_back(of_process(seconds_key(
       "sync.grace_min_s", [](auto& c) -> auto& { return c.sync.rules.grace_min; },
       "Shortest time a round waits for the last regions.")));

@@ -37,7 +37,8 @@ void add_rank_keys(std::vector<Key<Config>>& keys) {
   keys.push_back(of_process(seconds_key(
       "train.rank_wait_s", [](auto& c) -> auto& { return c.train.rank_wait; },
       "How long the workers of a region wait for missing ones when they gather, before they go on "
-      "without them. A worker that comes later joins at the end of the round.")));
+      "without them. A worker that comes later joins at the end of the round.",
+      0.1)));
 }
 
 void add_device_keys(std::vector<Key<Config>>& keys) {

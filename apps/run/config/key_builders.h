@@ -229,7 +229,8 @@ inline constexpr std::int64_t kAnyInteger = std::numeric_limits<std::int64_t>::m
 
 // Seconds in the file, with three decimals; any duration in the field.
 template <typename Access>
-Key<Config> seconds_key(std::string name, Access access, std::string meaning, double least = 0) {
+Key<Config> seconds_key(std::string name, Access access, std::string meaning, double least = 0,
+                        double most = 1e7) {
   using std::chrono::milliseconds;
   return Keys<Config>::number_as(
       std::move(name), "s",
@@ -237,7 +238,7 @@ Key<Config> seconds_key(std::string name, Access access, std::string meaning, do
         return double(std::chrono::duration_cast<milliseconds>(access(c)).count()) / 1000.0;
       },
       [access](Config& c, double s) { access(c) = milliseconds(std::llround(s * 1000.0)); },
-      {least, 1e7}, std::move(meaning));
+      {least, most}, std::move(meaning));
 }
 
 }  // namespace causeway::run

@@ -94,6 +94,7 @@ struct OwnSide {
   Card card;
   inter::Endpoint advertise;              // no host: nobody dials us
   std::uint64_t round_payload_bytes = 0;  // of a region in a round, at most; 0: not known
+  double election_timeout_s = 0;          // 0: not known
 };
 
 Findings judge_visit(const Visit& visit, const OwnSide& own);

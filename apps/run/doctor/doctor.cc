@@ -3,6 +3,7 @@
 #include <sys/socket.h>
 
 #include <algorithm>
+#include <chrono>
 #include <cstddef>
 #include <exception>
 #include <iterator>
@@ -76,7 +77,8 @@ void check_neighbours(const Config& config, const DoctorOptions& options, Traine
                .data = std::move(trainer.data),
                .packages = std::move(trainer.packages)},
       .advertise = region_in(config, options.links.region).advertise,
-      .round_payload_bytes = config.built_in_trainer() ? spool_need(config).payload_bytes : 0};
+      .round_payload_bytes = config.built_in_trainer() ? spool_need(config).payload_bytes : 0,
+      .election_timeout_s = std::chrono::duration<double>(config.sync.rules.election).count()};
   VisitOptions visit{
       .mesh = mesh_options(config, options.links),
       .card = own.card,

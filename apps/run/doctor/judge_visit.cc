@@ -18,6 +18,7 @@ namespace {
 
 constexpr double kSkewWarned_s = 2, kSkewRefused_s = 300;  // certificates begin 300 s before
 constexpr double kLossWarned = 0.01;
+constexpr double kRoundTripsOfAnElection = 2;
 constexpr std::uint32_t kSegmentSmall = 1200;  // bytes; 1,448 is usual
 constexpr double kMegabit = 1e6 / 8;           // bytes
 
@@ -161,6 +162,11 @@ Finding judge_link(const std::string& name, const Neighbour& neighbour, const Vi
     text += "; an exchange takes " +
             (seconds < 0.1 ? "less than 0.1 s" : "about " + format_duration(seconds));
   }
+  if (own.election_timeout_s > 0 && own.election_timeout_s < kRoundTripsOfAnElection * round_trip_s)
+    return warn(subject, text,
+                "set sync.election_timeout_s to " + format_fixed(10 * round_trip_s, 1) +
+                    " or more, ten round trips: with " + format_fixed(own.election_timeout_s, 2) +
+                    " s a leader may not stay elected");
   if (neighbour.payload_s == 0)
     return warn(subject, text, "a slow link: `causeway tune` says which K it allows");
   if (neighbour.link.loss > kLossWarned)

@@ -17,11 +17,13 @@ namespace fs = std::filesystem;
 
 constexpr std::uint32_t kStepsOfRound = 2, kRounds = 12;
 constexpr std::size_t kRoundsOfWarmUp = 2;  // a program warms up
+// As much as a configuration may say: the model may be of any size, and the run is short.
+constexpr std::uint64_t kSpoolBytesMax = 1ULL << 50;
 
 // One region of the configuration, which sends its parameters as they are to nobody.
 Config short_run(Config config) {
   config.regions.resize(1);
-  config.sync = {.founder = config.regions.front().name};
+  config.sync = {.founder = config.regions.front().name, .spool_bytes_max = kSpoolBytesMax};
   config.witness.name.clear();
   config.codec = {};
   config.codec.matrix = config.codec.vector = "dense:fp32";

@@ -96,6 +96,18 @@ TEST(Config, OutOfRangeSaysWhatIsAllowed) {
             "run.toml:2: model.family: must be gpt2 or llama");
 }
 
+// With an election timeout of 0 no leader is ever elected, and with one of days none for days.
+// Ranks that do not wait for each other gather one by one, and no group of them gets to a step.
+TEST(Config, TimesWithWhichARunWouldStandStillAreRefused) {
+  for (const char* time : {"0", "0.01", "86400"}) {
+    EXPECT_EQ(problem_of("[sync]\nelection_timeout_s = " + std::string(time) + "\n" + kSmallConfig),
+              "run.toml:2: sync.election_timeout_s: must be a number, 0.05 to 3600");
+  }
+  EXPECT_EQ(problem_of("[sync]\nelection_timeout_s = 0.05\n" + kSmallConfig), "");
+  EXPECT_THAT(problem_of(kSmallConfig, {"train.rank_wait_s=0"}),
+              HasSubstr("must be a number, 0.1 to 10000000"));
+}
+
 TEST(Config, ValuesThatLeaveTheRangeAsFloatsAreRefused) {
   EXPECT_THAT(problem_of("[inner]\nbeta1 = 0.99999999999\n" + kSmallConfig), HasSubstr("below 1"));
   EXPECT_THAT(problem_of("[inner]\nlr = 1e-60\n" + kSmallConfig), HasSubstr("above 0"));

@@ -105,6 +105,52 @@ TEST(SpoolNeed, ASpoolThatIsTooSmallIsRefusedWithTheNumberToSet) {
   EXPECT_THROW(load_text(kSmallConfig, {"sync.spool_gib=" + less}), ConfigError) << message;
 }
 
+// ---- A program's own model ----
+
+// Without [model] and [data], as for a program; 20 rounds.
+Config program_config(const std::string& spool_gib) {
+  return load_text(
+      "[train]\nsteps = 200\nk = 10\n[[regions]]\nname = \"east\"\n[[regions]]\nname = "
+      "\"west\"\n",
+      {"sync.spool_gib=" + spool_gib});
+}
+const diloco::NamedTensors kTensors{{.name = "weight", .shape = {1000, 1000}},
+                                    {.name = "bias", .shape = {1000}}};
+
+TEST(SpoolNeed, OfAProgramIsOfTheTensorsThatItNames) {
+  const std::string message = spool_problem_of_program(program_config("0.01"), kTensors, 10);
+  EXPECT_THAT(message, testing::StartsWith("sync.spool_gib: must be at least 0.0"));
+  EXPECT_THAT(message, HasSubstr("payloads of 13 rounds of 2 regions"));
+  EXPECT_THAT(message, HasSubstr("fewer save_rounds in this region's program need less"));
+  const std::string number = message.substr(message.find("least ") + 6, 5);
+  EXPECT_EQ(spool_problem_of_program(program_config(number), kTensors, 10), "") << message;
+  double gib = 0;
+  std::from_chars(number.data(), number.data() + number.size(), gib);
+  const Config less = program_config(std::to_string(gib - 0.001));
+  EXPECT_NE(spool_problem_of_program(less, kTensors, 10), "") << message;
+}
+
+TEST(SpoolNeed, OfAProgramIsThatOfTheSameModelHere) {
+  const Config config = load_text(kSmallConfig);
+  diloco::NamedTensors tensors;
+  for (const diloco::TensorSpec& spec : intra::parameter_tensors(config.model))
+    tensors.push_back({.name = spec.name, .shape = spec.shape});
+  Config less = config;
+  less.sync.spool_bytes_max = spool_need(config).bytes - 1;
+  EXPECT_EQ(spool_problem_of_program(config, tensors, 10), "");
+  EXPECT_NE(spool_problem_of_program(less, tensors, 10), "");
+  EXPECT_NE(spool_problem_of_program(less, tensors, 0), "") << "train.checkpoint_rounds is 10";
+  EXPECT_EQ(spool_problem_of_program(less, tensors, 1), "") << "it saves more often";
+}
+
+TEST(SpoolNeed, OfTensorsThatCannotBeIsNotCounted) {
+  const Config config = program_config("0.001");
+  EXPECT_EQ(spool_problem_of_program(config, {{.name = "a", .shape = {1'000'000, -1}}}, 1), "");
+  EXPECT_EQ(spool_problem_of_program(config, {{.name = "a", .shape = {1 << 30, 1 << 30}}}, 1), "");
+  const diloco::NamedTensor twice{.name = "a", .shape = {1'000'000}};
+  EXPECT_EQ(spool_problem_of_program(config, {twice, twice}, 1), "");
+}
+
 TEST(SpoolNeed, FewerCheckpointRoundsAreAdvisedOnlyIfTheyHelp) {
   try {
     load_text(kSmallConfig, {"sync.spool_gib=0.01", "sync.staleness_max=20"});

@@ -68,6 +68,22 @@ TEST(Links, OverWhichOnlySmallPacketsPassAreNamedSo) {
   EXPECT_THAT(link.advice, HasSubstr("MTU"));
 }
 
+// The round trip is 100 ms.
+TEST(Links, WhoseRoundTripIsTooLongForAnElectionAreWarnedOf) {
+  const auto link_with = [](double election_timeout_s) {
+    const Visit visit{
+        .listening_problem = "", .payload_bytes = 12'500'000, .neighbours = {{"west", good()}}};
+    return about(judge_visit(visit, {.card = card("east"),
+                                     .advertise = {.host = "east.example", .port = 4700},
+                                     .round_payload_bytes = 25'000'000,
+                                     .election_timeout_s = election_timeout_s}),
+                 "link to west");
+  };
+  EXPECT_EQ(link_with(0.25).grade, Grade::ok);
+  EXPECT_EQ(link_with(0.15).grade, Grade::warn);
+  EXPECT_THAT(link_with(0.15).advice, HasSubstr("set sync.election_timeout_s to 1.0 or more"));
+}
+
 TEST(Links, ToAnAddressThatAnswersSmallPacketsAloneAreNamedSo) {
   Neighbour west = good();
   west.problem = "no answer within 4.0 s";

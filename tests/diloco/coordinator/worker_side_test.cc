@@ -68,6 +68,44 @@ TEST_F(WorkerSideTest, NamesOtherDataOnceAllAreReadAndThenNoMore) {
   EXPECT_THAT(told(), ::testing::SizeIs(1));
 }
 
+// ---- A program's model ----
+
+class WorkerOfAProgram : public WorkerSideTest {
+ protected:
+  void attach(const NamedTensors& tensors) {
+    region_.options_.model_objection = [this](const NamedTensors&, std::uint32_t save_rounds) {
+      return save_rounds > save_rounds_max_ ? std::string("sync.spool_gib: must be more") : "";
+    };
+    AttachRequest rank_0;
+    rank_0.region = "a";
+    rank_0.tensors = tensors;
+    rank_0.save_rounds = 7;
+    side_.on_gathered(rank_0, {});
+  }
+  std::uint32_t save_rounds_max_ = 6;
+};
+
+TEST_F(WorkerOfAProgram, EndsTheRegionWhereItsModelFindsNoRoom) {
+  const std::size_t welcomed = region_.count<WelcomeWorker>();
+  attach({{.name = "weight", .shape = {8}}});
+  ASSERT_TRUE(region_.ending_.outcome());
+  EXPECT_EQ(region_.ending_.outcome()->exit_code, 2);
+  EXPECT_EQ(region_.ending_.outcome()->message, "sync.spool_gib: must be more");
+  EXPECT_EQ(region_.count<WelcomeWorker>(), welcomed) << "before it is given anything to do";
+}
+
+TEST_F(WorkerOfAProgram, TakesPartWhereItsModelFindsRoom) {
+  save_rounds_max_ = 7;
+  attach({{.name = "weight", .shape = {8}}});
+  EXPECT_FALSE(region_.ending_.outcome());
+}
+
+// The model of `causeway worker` is in the configuration, which was checked.
+TEST_F(WorkerOfAProgram, IsNotAskedWhereItNamesNoTensors) {
+  attach({});
+  EXPECT_FALSE(region_.ending_.outcome());
+}
+
 // ---- The end of a run ----
 
 class WorkerAtTheEnd : public WorkerSideTest {

@@ -121,6 +121,19 @@ TEST_P(WorkerServerTest, HearsWhatItsStateWasTrainedOn) {
   });
 }
 
+TEST_P(WorkerServerTest, HearsWhatAProgramTrainsAndHowOftenItSaves) {
+  start(1);
+  AttachRequest program = request(0, 1);
+  program.tensors = {{.name = "weight", .shape = {2, 3}}};
+  program.save_rounds = 7;
+  WorkerSession::attach(program, keep);
+  on_server([&] {
+    ASSERT_EQ(script_.attached.size(), 1U);
+    EXPECT_EQ(script_.attached.front().tensors, program.tensors);
+    EXPECT_EQ(script_.attached.front().save_rounds, 7U);
+  });
+}
+
 TEST_P(WorkerServerTest, EndsTheGatheringForAllWhenOneRankGoes) {
   start(2);
   auto second = std::async(std::launch::async, [this] { return attach(1, 2); });

@@ -2,6 +2,7 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include <chrono>
 #include <filesystem>
@@ -9,6 +10,7 @@
 
 #include "tests/intra/expect_refusal.h"
 #include "tests/intra/temporary_directory.h"
+#include "tests/support/captured_log.h"
 
 namespace causeway::intra {
 namespace {
@@ -79,6 +81,76 @@ TEST(Dataset, ReadsEveryMatchOnceInSortedOrder) {
   const std::string pattern = (directory.path() / "*.txt").string();
   EXPECT_THAT(all_train(Dataset(options({third, pattern}, Format::text))),
               testing::ElementsAre('C', 'a', 'b'));
+}
+
+TEST(Dataset, ReadsAFileOfSeveralNamesOnceAndSaysSo) {
+  const TemporaryDirectory directory;
+  const std::string first = directory.file("a.txt", "a"), other = directory.file("b.txt", "b");
+  const std::filesystem::path hard = directory.path() / "c.txt", soft = directory.path() / "d.txt";
+  std::filesystem::create_hard_link(first, hard);
+  std::filesystem::create_symlink("b.txt", soft);
+  const std::string roundabout = (directory.path() / "." / "b.txt").string();
+  const std::string pattern = (directory.path() / "*.txt").string();
+  const test::CapturedLog log;
+  EXPECT_THAT(all_train(Dataset(options({pattern}, Format::text))), testing::ElementsAre('a', 'b'));
+  EXPECT_TRUE(log.has(hard.string() + " is the same file as " + first + ": it is read once"));
+  EXPECT_TRUE(log.has("(and 1 more likewise)")) << log.text();
+  EXPECT_THAT(all_train(Dataset(options({other, roundabout}, Format::text))),
+              testing::ElementsAre('b'));
+  EXPECT_TRUE(log.has(other + " is the same file as " + roundabout)) << log.text();
+  EXPECT_EQ(log.count("\n"), 2U) << "one line for each data set";
+}
+
+// Of the same bytes, but not the same: nobody can know that it was not meant.
+TEST(Dataset, ReadsACopyAsAnotherFile) {
+  const TemporaryDirectory directory;
+  const std::string file = directory.file("a.txt", "a"), copy = directory.file("b.txt", "a");
+  EXPECT_THAT(all_train(Dataset(options({file, copy}, Format::text))),
+              testing::ElementsAre('a', 'a'));
+}
+
+TEST(Dataset, LeavesOutWhatIsForValidationAlone) {
+  const TemporaryDirectory directory;
+  for (const char* name : {"a", "m", "z"}) directory.file(name, name);
+  std::filesystem::create_hard_link(directory.path() / "m", directory.path() / "n");
+  DataOptions split = options({(directory.path() / "*").string()}, Format::text);
+  split.validation_files = {(directory.path() / "n").string()};
+  const test::CapturedLog log;
+  EXPECT_THAT(all_train(Dataset(split)), testing::ElementsAre('a', 'z'));
+  EXPECT_TRUE(log.has("m is in data.validation_files, as ")) << log.text();
+  EXPECT_TRUE(log.has("n: nobody trains on it")) << log.text();
+  const Dataset common(common_validation(split));
+  EXPECT_EQ(common.validation_tokens(), 1U);
+  split.validation_files = {(directory.path() / "none*").string()};
+  EXPECT_THAT(all_train(Dataset(split)), testing::ElementsAre('a', 'm', 'z'))
+      << "whoever validates on them refuses that";
+  split.validation_files = split.files;
+  expect_refusal(Errc::bad_data, {"data.validation_files", "none is left to train on"},
+                 [&] { Dataset{split}; });
+}
+
+TEST(Dataset, RefusesAFolderThatCannotBeSearched) {
+  namespace fs = std::filesystem;
+  const TemporaryDirectory directory;
+  const auto refuses = [&](const std::string& pattern, const std::string& folder) {
+    const std::string whole = (directory.path() / pattern).string();
+    expect_refusal(Errc::bad_data, {"'" + whole + "' cannot be searched", folder, "make that"},
+                   [&] { Dataset(options({whole}, Format::text)); });
+  };
+  fs::create_symlink("loop", directory.path() / "loop");  // not even root can
+  refuses("loop/*.txt", "loop: ");
+  for (const char* folder : {"good", "locked"}) fs::create_directory(directory.path() / folder);
+  directory.file("good/a.txt", "a");
+  directory.file("locked/a.txt", "b");
+  directory.file("plain", "p");
+  fs::create_symlink("gone", directory.path() / "dangling");
+  const DataOptions all = options({(directory.path() / "*" / "*.txt").string()}, Format::text);
+  EXPECT_THAT(all_train(Dataset(all)), testing::ElementsAre('a', 'b'));
+  if (::geteuid() == 0) return;  // root may read everything
+  fs::permissions(directory.path() / "locked", fs::perms::none);
+  refuses("*/*.txt", "locked: ");
+  refuses("*/a.txt", "locked: ");
+  fs::permissions(directory.path() / "locked", fs::perms::owner_all);
 }
 
 TEST(Dataset, TakesTheNameOfAnExistingFileLiterally) {

@@ -189,6 +189,7 @@ TEST(WorkerApi, OffersItsSnapshotAgainToACoordinatorThatLacksIt) {
   ASSERT_TRUE(worker.next(params));
   worker.done(params, 4, 0);
   ASSERT_TRUE(worker.next(params));
+  EXPECT_EQ(coordinator->requests().front().save_rounds, 1U);
   EXPECT_EQ(coordinator->snapshots(), std::vector<diloco::Round>{1});
   using Versions = std::vector<diloco::Round>;
   for (const auto& [version, lacks_from, offered] :
