@@ -39,7 +39,7 @@ class Buffer:
         # What the run does with a tensor, its name says: see docs/audit.md.
         self.name = ("lowest:" if self.whole_number or kind == "lowest" else "average:") + name
         shape = (PARTS, *first.shape) if self.whole_number else first.shape
-        self.host: torch.Tensor | None = torch.zeros(shape, dtype=torch.float32) if leads else None
+        self.host: torch.Tensor | None = torch.zeros(shape, dtype=torch.float32, device="cpu") if leads else None
 
     def now(self) -> torch.Tensor:
         buffer: torch.Tensor = getattr(self.module, self.attribute)

@@ -58,5 +58,5 @@ class Samples(Sampler[int]):
         # Since this division of the data began: a region that joins or leaves begins another.
         passes, first = divmod(step.sample - step.pass_begin, share)
         chance = torch.Generator().manual_seed(seed_of(self.seed, step.pass_number, passes) & (1 << 63) - 1)
-        order = torch.randperm(self.length, generator=chance)[step.part::step.parts][:share]
+        order = torch.randperm(self.length, generator=chance, device="cpu")[step.part::step.parts][:share]
         yield from order[first + self.rank::self.ranks].tolist()

@@ -43,7 +43,7 @@ class Staging:
             self.stream = torch.cuda.Stream(device)  # type: ignore[no-untyped-call]
 
     def buffer(self, shape: Sequence[int]) -> torch.Tensor:
-        return torch.empty(shape, dtype=torch.float32, pin_memory=self.stream is not None)
+        return torch.empty(shape, dtype=torch.float32, device="cpu", pin_memory=self.stream is not None)
 
     def to_host(self, tensor: torch.Tensor, host: torch.Tensor) -> None:
         """Done when finish() returns."""
