@@ -165,9 +165,7 @@ class Parameters:
         self.finish()
         self.stages.to_rank_0(self.own_hosts())
         self.buffers = Buffers(model, ranks, buffers, plain_name)
-        bad = self.not_finite()
-        self.agree(f"the parameter {bad} is NaN or infinite before the first step: load or initialise the model again"
-                   if bad else None)
+        self.agree(told_not_finite(self.not_finite()))
 
     def agree(self, problem: str | None) -> None:
         """Raises on all ranks the problem of the first that has one."""
@@ -258,6 +256,16 @@ class Parameters:
             if p is not one.parameter or one.storage not in (None, p.data_ptr()):
                 raise ValueError(f"the model changed after it entered the run: the parameter {one.name} was replaced. Move, "
                                  "wrap and convert the model before Run(...)")
+
+
+def told_not_finite(name: str | None) -> str | None:
+    if name is None:
+        return None
+    kind, _, buffer = name.partition(":")
+    if kind in ("average", "lowest"):
+        return (f"the buffer {buffer} holds NaN before the first step, and a run cannot average that: load or initialise the model again. "
+                "If it is meant, register it with persistent=False, or give buffers=\"local\" in all regions")
+    return f"the parameter {name} is NaN or infinite before the first step: load or initialise the model again"
 
 
 def seed_of(seed: int, round_number: int, index: int) -> int:
