@@ -3,6 +3,7 @@ memory of rank 0's host, whatever their type, their device and their division ov
 from __future__ import annotations
 
 import hashlib
+import logging
 from collections.abc import Sequence
 
 import torch
@@ -11,7 +12,10 @@ from .buffers import Buffers, saved_buffers
 from .divided import DTensor, divided_as, reshard, whole
 from .ranks import Group, Solo
 from .rounding import DROPPED_BITS, stochastic
+from .shards import beginnings, problem_of as problem_of_shards, told_apart
 from .stages import Stages, first_difference, problem_of as problem_of_stages
+
+log = logging.getLogger("causeway")
 
 # What wrappers put into the names, so that regions that wrap a model differently have the same names.
 WRAPPERS = ("module.", "_orig_mod.", "_fsdp_wrapped_module.", "_checkpoint_wrapped_module.")
@@ -150,9 +154,10 @@ class Parameters:
     def __init__(self, model: torch.nn.Module, optimizers: list[torch.optim.Optimizer], ranks: Solo | Group, seed: int,
                  buffers: str, whole_model: torch.nn.Module | None = None) -> None:
         self.model, self.ranks, self.seed = model, ranks, seed
-        self.agree(self.problem_of(trained(model)))
+        self.agree(problem_of_shards(model) or self.problem_of(trained(model)))
         named = dict(trained(model))
         self.stages = self.agreed_stages(named, whole_model)
+        self.compare_copies(named)
         if buffers != "local":
             self.check_buffers()
         staging: dict[torch.device, Staging] = {}
@@ -189,6 +194,12 @@ class Parameters:
                              "holds a stage of a pipeline, give Run the whole model too, which may be on the meta device: "
                              "stage_of=whole_model")
         return Stages(self.ranks, all_shapes, named)
+
+    def compare_copies(self, named: dict[str, torch.nn.Parameter]) -> None:
+        """A seed may be forgotten, as rank 0's values are given to all. But it is said, because ranks that hold parts look the same."""
+        difference = told_apart(self.ranks.gather(beginnings(named))) if self.ranks.world > 1 else None
+        if difference and self.ranks.leads:
+            log.warning("%s", difference)
 
     def check_buffers(self) -> None:
         told = [(plain_name(name), tuple(buffer.shape), str(buffer.dtype)) for name, buffer in saved_buffers(self.model)]
