@@ -27,6 +27,10 @@ class Pass(NamedTuple):
     parts: int
     again: int  # how often this division was read before
 
+    def follows(self, other: Pass | None) -> bool:
+        """In the same division."""
+        return other is not None and self != other and self == other._replace(again=self.again)
+
 
 class Samples(Sampler[int]):
     """A sampler for a data set with a length.
@@ -41,9 +45,10 @@ class Samples(Sampler[int]):
     seed: of the permutations; the same in every region.
     rank, ranks: of a region whose processes share each step: each reads its share of the samples.
 
-    Batches are steps: batch_size times ranks is samples_per_step. An iterator ends with the pass. When a region joins or leaves, it goes on
+    Batches are steps: batch_size times ranks is samples_per_step. An iterator ends with the pass, but a
+    Trainer's with as many samples as the data set has. When a region joins or leaves, it goes on
     with the region's new part of the new pass, from the next batch that the loader asks for. What a loader has fetched ahead by then
-    (Lightning, Accelerate: one batch; num_workers: prefetch_factor batches for each) is of the part before.
+    (Accelerate, a Trainer: one batch; num_workers: prefetch_factor batches for each) is of the part before.
     """
 
     def __init__(self, of: HasStep, length: int, samples_per_step: int, *, seed: int = 0, rank: int = 0, ranks: int = 1) -> None:
@@ -56,23 +61,31 @@ class Samples(Sampler[int]):
         self._orders: dict[Pass, torch.Tensor] = {}  # the last one that was made
 
     def __len__(self) -> int:
-        """Of a whole pass, for one rank."""
-        return self._share(self.of.step.parts if self.of.step is not None else 1) // self.ranks
+        """Of an iterator that begins with a pass, for one rank."""
+        step = None if self._of_a_trainer else self.of.step
+        return self._share(1 if step is None else step.parts) // self.ranks
+
+    @property
+    def _of_a_trainer(self) -> bool:
+        """Hugging Face's. It decides how many epochs there are before the run begins, by their length then, which is that of the whole
+        data set: shorter ones would end before the run."""
+        return getattr(self.of, "decides_epochs_first", False)
 
     def _share(self, parts: int) -> int:
         return self.length // parts // self.samples_per_step * self.samples_per_step
 
     def __iter__(self) -> Iterator[int]:
-        number, under_way = 0, None
+        number, given, under_way = 0, 0, None
         while (step := self.of.step) is not None:
             # A loader asks ahead of the steps: this is the number of the step that will read what is given now.
             number = max(number, step.sample)
             of_pass, first = self._pass_at(step, number)
-            if under_way is not None and of_pass == under_way._replace(again=of_pass.again) and of_pass != under_way:
+            if given == len(self) if self._of_a_trainer else of_pass.follows(under_way):
                 return
             under_way = of_pass
             yield from self._samples_at(of_pass, first)
             number += self.samples_per_step
+            given += self.samples_per_step // self.ranks
 
     def _pass_at(self, step: Step, number: int) -> tuple[Pass, int]:
         """Of a sample number of the region: its pass, and which of the region's samples of that pass it is."""

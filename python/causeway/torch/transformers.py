@@ -18,6 +18,7 @@ from .run import Run, Step, steps_told
 
 class RunCallback(transformers.TrainerCallback):
     """Takes the model of a Trainer through a run. The settings are those of causeway.torch.Run."""
+    decides_epochs_first = True  # data.Samples asks
 
     def __init__(self, **settings: Any) -> None:
         self.settings = settings
