@@ -54,6 +54,55 @@ class ATrainer(unittest.TestCase):
             self.assertEqual(len(set(sum(read[begin:begin + 20], []))), 80)
 
 
+@needs("lightning")
+class Lightning(unittest.TestCase):
+    def told(self, accumulate, training_step, automatic=True, batches=6):
+        """The losses that the run hears, with rounds of one step. An epoch has `batches`."""
+        import lightning
+
+        from causeway.torch.lightning import RunCallback
+        logging.getLogger("lightning.pytorch").setLevel(logging.ERROR)
+
+        class Module(lightning.LightningModule):
+            def __init__(self):
+                super().__init__()
+                self.layer = torch.nn.Linear(1, 1)
+                self.automatic_optimization = automatic
+
+            def training_step(self, batch, index):
+                return training_step(self, self.layer(batch).sum() * 0, index)
+
+            def configure_optimizers(self):
+                return torch.optim.SGD(self.parameters(), lr=0.1)
+
+        with a_run(*rounds(4, k=1)) as (worker, directory):
+            settings = {} if accumulate is None else {"accumulate_grad_batches": accumulate}
+            lightning.Trainer(accelerator="cpu", logger=False, enable_checkpointing=False, enable_progress_bar=False,
+                              enable_model_summary=False, default_root_dir=directory, **settings,
+                              callbacks=[RunCallback(directory=directory)]).fit(
+                Module(), torch.utils.data.DataLoader(torch.ones(batches, 1)))
+        return worker.losses
+
+    def test_the_loss_of_a_step_is_the_mean_of_its_batches(self):
+        losses = self.told(4, lambda module, zero, index: zero + index)
+        self.assertEqual(losses, [1.5, 4.5, 1.5, 4.5])  # batches 0 to 3; 4 and 5, the last of an epoch
+
+    def test_without_accumulation_it_is_the_batchs(self):
+        self.assertEqual(self.told(None, lambda module, zero, index: zero + index), [0, 1, 2, 3])
+
+    def test_a_batch_without_a_loss_does_not_count(self):
+        self.assertEqual(self.told(2, lambda module, zero, index: None if index % 2 else zero + index), [0, 2, 4, 0])
+
+    def test_with_optimization_by_hand_it_is_what_the_module_gives(self):
+        def by_hand(module, loss, index):
+            self.assertEqual(module.trainer.accumulate_grad_batches, 1)
+            module.manual_backward(loss)
+            if index % 2:
+                module.optimizers().step()
+            return {"loss": loss + index}
+
+        self.assertEqual(self.told(None, by_hand, automatic=False), [0.5, 2.5, 4.5, 0.5])
+
+
 if __name__ == "__main__":
-    logging.getLogger("lightning.pytorch").setLevel(logging.ERROR)
     unittest.main()

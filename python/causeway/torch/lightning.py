@@ -22,6 +22,7 @@ class RunCallback(lightning.Callback):
         self.settings = settings
         self._pushed: Pushed | None = None
         self._steps_taken = 0
+        self._losses: list[Any] = []  # of the batches of the step under way
 
     @property
     def step(self) -> Step | None:
@@ -51,11 +52,15 @@ class RunCallback(lightning.Callback):
     def on_train_batch_end(self, trainer: lightning.Trainer, pl_module: lightning.LightningModule, outputs: Any, batch: Any,
                            batch_idx: int) -> None:
         assert self._pushed is not None
+        loss: Any = outputs.get("loss") if isinstance(outputs, dict) else outputs
+        if loss is not None:
+            # Automatic optimization has divided it by the batches of a step, also where an epoch's end leaves a step fewer.
+            self._losses.append(loss * trainer.accumulate_grad_batches if pl_module.automatic_optimization else loss)
         if trainer.global_step == self._steps_taken:
             return  # gradients are accumulated over batches
         self._steps_taken = trainer.global_step
-        loss: Any = outputs.get("loss") if isinstance(outputs, dict) else outputs
-        if not self._pushed.advance(loss):
+        losses, self._losses = self._losses, []
+        if not self._pushed.advance(sum(losses) / len(losses) if losses else None):
             trainer.should_stop = True
         self._set_schedules(trainer)
 
