@@ -7,6 +7,7 @@ import unittest
 import unittest.mock
 
 import torch
+from torch.optim.lr_scheduler import CosineAnnealingLR, ExponentialLR, LinearLR, SequentialLR
 from worker_double import a_run, steps
 
 from causeway.torch.data import Samples
@@ -43,8 +44,8 @@ class ATrainer(unittest.TestCase):
             callback = RunCallback(directory=directory, samples_per_step=4)
             arguments = TrainingArguments(output, per_device_train_batch_size=4, report_to=[], use_cpu=True, disable_tqdm=True,
                                           logging_steps=1000, save_strategy="no")
-            InOrder(Model(1, 1), arguments, train_dataset=[{"x": torch.tensor([float(row)])} for row in range(rows)],
-                    callbacks=[callback]).train()
+            data = [{"x": torch.tensor([float(row)])} for row in range(rows)]
+            InOrder(Model(1, 1), arguments, train_dataset=data, callbacks=[callback]).train()
         return read
 
     def test_takes_all_steps_although_a_regions_part_is_shorter_than_the_data(self):
@@ -56,8 +57,8 @@ class ATrainer(unittest.TestCase):
 
 @needs("lightning")
 class Lightning(unittest.TestCase):
-    def told(self, accumulate, training_step, automatic=True, batches=6):
-        """The losses that the run hears, with rounds of one step. An epoch has `batches`."""
+    def fit(self, planned, training_step, schedule=lambda optimizer: None, automatic=True, batches=6, **settings):
+        """The losses that the run hears. An epoch has `batches`; `schedule` gives what Lightning takes as an lr_scheduler."""
         import lightning
 
         from causeway.torch.lightning import RunCallback
@@ -70,18 +71,54 @@ class Lightning(unittest.TestCase):
                 self.automatic_optimization = automatic
 
             def training_step(self, batch, index):
+                self.run_step = callback.step
                 return training_step(self, self.layer(batch).sum() * 0, index)
 
             def configure_optimizers(self):
-                return torch.optim.SGD(self.parameters(), lr=0.1)
+                optimizer = torch.optim.SGD(self.parameters(), lr=0.1)
+                scheduler = schedule(optimizer)
+                return {"optimizer": optimizer, **({"lr_scheduler": scheduler} if scheduler else {})}
 
-        with a_run(*rounds(4, k=1)) as (worker, directory):
-            settings = {} if accumulate is None else {"accumulate_grad_batches": accumulate}
+        with a_run(*planned) as (worker, directory):
+            callback = RunCallback(directory=directory)
             lightning.Trainer(accelerator="cpu", logger=False, enable_checkpointing=False, enable_progress_bar=False,
-                              enable_model_summary=False, default_root_dir=directory, **settings,
-                              callbacks=[RunCallback(directory=directory)]).fit(
+                              enable_model_summary=False, default_root_dir=directory, callbacks=[callback], **settings).fit(
                 Module(), torch.utils.data.DataLoader(torch.ones(batches, 1)))
         return worker.losses
+
+    def told(self, accumulate, training_step, **settings):
+        """With rounds of one step."""
+        if accumulate is not None:
+            settings["accumulate_grad_batches"] = accumulate
+        return self.fit(rounds(4, k=1), training_step, **settings)
+
+    def rates(self, planned):
+        """Of each step of the run: warm-up and cosine."""
+        found = {}
+
+        def step(module, loss, index):
+            found[module.run_step.schedule_step] = module.optimizers().param_groups[0]["lr"]
+            return loss
+
+        def schedule(optimizer):
+            parts = [LinearLR(optimizer, 0.01, 1, 10), CosineAnnealingLR(optimizer, 90)]
+            return {"scheduler": SequentialLR(optimizer, parts, [10]), "interval": "step"}
+
+        self.fit(planned, step, schedule)
+        return found
+
+    def test_the_rate_of_a_region_that_joins_or_leaves_steps_out_is_that_of_the_others(self):
+        every = rounds(10)
+        right = self.rates(every)
+        self.assertEqual(sorted(right), list(range(100)))
+        for some in (every[5:], every[:4] + every[6:]):
+            rates = self.rates(some)
+            self.assertEqual(len(rates), 10 * len(some))
+            self.assertEqual(rates, {step: right[step] for step in rates})
+
+    def test_a_schedule_of_epochs_is_told_not_to_follow(self):
+        with self.assertWarnsRegex(UserWarning, "scheduler ExponentialLR does not step with the run, as it is not of interval \"step\""):
+            self.fit(rounds(1), lambda module, loss, index: loss, lambda optimizer: ExponentialLR(optimizer, 0.9))
 
     def test_the_loss_of_a_step_is_the_mean_of_its_batches(self):
         losses = self.told(4, lambda module, zero, index: zero + index)
