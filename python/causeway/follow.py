@@ -45,7 +45,7 @@ def _torch_array(content: mmap.mmap, dtype: str, shape: list[int], begin: int, s
     import torch
     types = {"F32": torch.float32, "BF16": torch.bfloat16}
     if size == 0:
-        return torch.empty(shape, dtype=types[dtype])
+        return torch.empty(shape, dtype=types[dtype], device="cpu")
     count = size // types[dtype].itemsize
     return torch.frombuffer(content, dtype=types[dtype], count=count, offset=begin).reshape(shape)
 

@@ -9,6 +9,7 @@ sys.path.insert(0, str(TRAINERS))
 import batch_norm  # noqa: E402
 
 from causeway.torch.buffers import Buffer, Buffers  # noqa: E402
+from causeway.torch.parameters import Parameters  # noqa: E402
 from causeway.torch.ranks import Solo  # noqa: E402
 
 K, ROUNDS = 4, 3
@@ -106,6 +107,53 @@ class Crossing(unittest.TestCase):
     def test_complex_ones_are_refused_by_name(self):
         with self.assertRaisesRegex(ValueError, "the buffer phase is torch.complex64"):
             Buffers(self.module(phase=torch.zeros(2, dtype=torch.complex64)), Solo(), "average", str)
+
+
+class Infinite(unittest.TestCase):
+    """A mask of -inf that is saved with the model, as many programs have it, has no mean."""
+
+    def setUp(self):
+        self.model = torch.nn.Sequential(torch.nn.Linear(3, 3), torch.nn.BatchNorm1d(3))
+        self.mask = torch.full((3, 3), float("-inf")).triu(1)
+        self.model[0].register_buffer("mask", self.mask.clone())
+
+    def parameters(self, kind="average"):
+        return Parameters(self.model, [], Solo(), 1, kind)
+
+    def test_it_is_left_out_and_the_others_are_averaged(self):
+        for kind, names in (("average", {"average:1.running_mean", "average:1.running_var", "lowest:1.num_batches_tracked"}),
+                            ("lowest", {"lowest:1.running_mean", "lowest:1.running_var", "lowest:1.num_batches_tracked"})):
+            parameters = self.parameters(kind)
+            self.assertEqual(set(parameters.buffers.hosts()), names)
+            self.assertIn("because they hold infinities, and left as the program makes them: 0.mask", str(parameters.buffers))
+            self.model[1].running_mean.fill_(1.0)
+            with self.assertNoLogs("causeway"):
+                parameters.take()
+                parameters.give(0)
+            self.assertTrue(torch.equal(self.model[0].mask, self.mask))
+
+    def test_one_that_changes_later_is_told_once_and_one_that_is_set_to_the_same_is_not(self):
+        parameters = self.parameters()
+        self.model[0].mask.copy_(self.mask)
+        with self.assertNoLogs("causeway"):
+            parameters.take()
+        self.model[0].mask = torch.zeros(3, 3)
+        with self.assertLogs("causeway", "WARNING") as said:
+            parameters.take()
+            self.model[0].mask.fill_(1.0)
+            parameters.take()
+        self.assertEqual(len(said.output), 1)
+        self.assertIn("the buffer 0.mask held infinities when the run was entered", said.output[0])
+
+    def test_nan_is_refused_as_what_it_is_in(self):
+        self.model[1].running_mean[0] = float("nan")
+        with self.assertRaisesRegex(ValueError, "^the buffer 1.running_mean holds NaN before the first step.*persistent=False"):
+            self.parameters()
+        self.model[0].mask.fill_(float("nan"))
+        self.parameters("local")
+        self.model[0].weight.data[0] = float("inf")
+        with self.assertRaisesRegex(ValueError, "^the parameter 0.weight is NaN or infinite before the first step"):
+            self.parameters("local")
 
 
 if __name__ == "__main__":

@@ -2,6 +2,7 @@
 import importlib.util
 import random
 import sys
+import types
 import unittest
 
 import torch
@@ -115,7 +116,16 @@ class Order(unittest.TestCase):
     def test_another_pass_has_another_order_and_a_later_start_its_rest(self):
         first, second = (list(Samples(self.At(sample, 0, 2), 20, 5)) for sample in (0, 10))
         self.assertNotEqual(first, second)
-        self.assertEqual(list(Samples(self.At(14, 0, 2), 20, 5)), second[4:])
+        self.assertEqual(list(Samples(self.At(15, 0, 2), 20, 5)), second[5:])
+
+    def test_a_step_that_begins_off_its_place_goes_on_in_the_pass_that_follows(self):
+        """As after a restart with another samples_per_step. Less than a batch of it would be dropped, and a loop would never end."""
+        first, second = (list(Samples(self.At(sample, 0, 2), 20, 5)) for sample in (0, 10))
+        self.assertEqual(list(Samples(self.At(7, 0, 2), 20, 5)), first[7:] + second[:2])
+
+    def test_a_step_is_as_large_for_every_rank(self):
+        with self.assertRaisesRegex(ValueError, "samples_per_step is 5 for 2 ranks"):
+            Samples(self.At(0, 0, 2), 20, 5, ranks=2)
 
     def test_nothing_is_read_once_the_run_is_over(self):
         over = self.At(0, 0, 1)
@@ -131,6 +141,55 @@ class Order(unittest.TestCase):
         one = Samples(self.At(0, 1, 3), 1000, 16)
         self.assertEqual((len(one), len(list(one))), (320, 320))
         self.assertEqual(len(list(Samples(self.At(320, 1, 3), 1000, 16))), 320)
+
+
+class Divided(unittest.TestCase):
+    """Regions a and b share the data, and c joins after 50 steps: from then on a loader reads the new parts. Batches are of 4."""
+    length, batch, joined = 1200, 4, 50
+
+    def at(self, step, part):
+        """A region's step `step`; part 2 is c, whose numbers begin when it joins."""
+        sample = self.batch * step
+        before = step < self.joined
+        begin = 0 if before else self.batch * self.joined
+        return dict(sample=sample - (begin if part == 2 else 0), part=part, parts=2 if before else 3, pass_number=0 if before else 1,
+                    pass_begin=0 if part == 2 else begin)
+
+    def read(self, part, first, steps, **settings):
+        """The batch of each step, of a loop over passes."""
+        of = type("Region", (), {"step": None})()
+        loader = DataLoader(range(self.length), self.batch, sampler=Samples(of, self.length, self.batch), drop_last=True,
+                            generator=torch.Generator(), **settings)
+        batches = []
+        of.step = types.SimpleNamespace(**self.at(first, part))
+        while True:
+            for batch in loader:
+                batches.append(batch.tolist())
+                if len(batches) == steps:
+                    return batches
+                of.step = types.SimpleNamespace(**self.at(first + len(batches), part))
+
+    def check_parts(self, stale, **settings):
+        """`stale`: batches that the loader may have of the division before."""
+        a, b = (self.read(part, 0, self.joined + 100, **settings)[self.joined + stale:] for part in (0, 1))
+        c = self.read(2, self.joined, 100)
+        a, b, c = (sum(one, []) for one in (a, b, c))
+        self.assertEqual((len(set(c)), len(set(a) & set(b)), len(set(c) & {*a, *b})), (400, 0, 0))
+
+    def test_no_sample_is_in_two_parts_of_the_new_pass(self):
+        self.check_parts(0)
+
+    def test_nor_with_workers_that_fetch_ahead_but_for_what_they_have(self):
+        self.check_parts(4, num_workers=2, prefetch_factor=2, multiprocessing_context="fork")
+
+    def test_every_step_reads_what_it_would_after_a_restart(self):
+        undisturbed = self.read(0, 0, 250)  # over a pass's end
+        for first in (0, 49, 50, 51, 149, 150, 200):
+            self.assertEqual(self.read(0, first, 250 - first), undisturbed[first:])
+
+    def test_so_does_one_with_workers_that_fetch_ahead(self):
+        undisturbed, fetched = self.read(0, 0, 140), self.read(0, 0, 140, num_workers=2, multiprocessing_context="fork")
+        self.assertEqual(fetched[:50] + fetched[54:], undisturbed[:50] + undisturbed[54:])
 
 
 if __name__ == "__main__":

@@ -2,12 +2,15 @@
 and keep their own statistics evaluate the same weights differently, so these cross too."""
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable
 
 import torch
 
-from .divided import divided_as, whole
+from .divided import DTensor, divided_as, whole
 from .ranks import Group, Solo
+
+log = logging.getLogger("causeway")
 
 KINDS = ("average", "local", "lowest")
 # An integer crosses in parts that fp32 holds exactly, and so does the difference of two.
@@ -39,7 +42,9 @@ class Buffer:
         # What the run does with a tensor, its name says: see docs/audit.md.
         self.name = ("lowest:" if self.whole_number or kind == "lowest" else "average:") + name
         shape = (PARTS, *first.shape) if self.whole_number else first.shape
-        self.host: torch.Tensor | None = torch.zeros(shape, dtype=torch.float32) if leads else None
+        self.host: torch.Tensor | None = torch.zeros(shape, dtype=torch.float32, device="cpu") if leads else None
+
+        self.plain_name = name
 
     def now(self) -> torch.Tensor:
         buffer: torch.Tensor = getattr(self.module, self.attribute)
@@ -72,12 +77,43 @@ class Buffer:
         target.copy_(divided_as(shared, target))
 
 
+    def has_no_mean(self) -> bool:
+        """It holds infinities, as masks of attention do. With NaN something else is wrong."""
+        return self.host is not None and bool(torch.isinf(self.host).any()) and not bool(torch.isnan(self.host).any())
+
+
+class LeftOut:
+    """A buffer that does not cross, because it held infinities before the first step. It is looked at, because it should not change."""
+
+    def __init__(self, buffer: Buffer) -> None:
+        self.buffer, self.told = buffer, False
+        self.before = None if isinstance(buffer.now(), DTensor) else buffer.host  # gathering a divided one would take all ranks
+        self.seen = self.mark() if self.before is not None else None
+
+    def mark(self) -> tuple[int, int]:
+        """Another one after every change, and now and then without one."""
+        now = self.buffer.now()
+        return now.data_ptr(), now._version
+
+    def look(self) -> None:
+        if self.before is None or self.told or self.seen == (mark := self.mark()):
+            return
+        self.seen = mark
+        if torch.equal(self.buffer.now().to("cpu", torch.float32), self.before):
+            return
+        self.told = True
+        log.warning("the buffer %s held infinities when the run was entered, so it does not cross, and now it has changed: each region has "
+                    "its own, and a restart begins with what the program makes. Begin it with finite numbers if regions are to share it",
+                    self.buffer.plain_name)
+
+
 class Buffers:
     """All of a model's. Every method is called by all ranks of the region; rank 0's values count."""
 
     def __init__(self, model: torch.nn.Module, ranks: Solo | Group, kind: str, plain_name: Callable[[str], str]) -> None:
         self.ranks = ranks
         self.all: list[Buffer] = []
+        self.left_out: list[LeftOut] = []
         if kind == "local":
             return
         modules = dict(model.named_modules())
@@ -88,6 +124,14 @@ class Buffers:
             prefix, _, attribute = name.rpartition(".")
             self.all.append(Buffer(modules[prefix], attribute, plain_name(name), kind, ranks.leads))
         self.take()
+        self.leave_out()
+
+    def leave_out(self) -> None:
+        """What has no mean stays as the program makes it. It makes it alike in every region and at every start, so all leave out the same;
+        where one does not, its names differ from the others', and it is refused."""
+        names = self.ranks.gather({one.name for one in self.all if one.has_no_mean()})[0]
+        self.left_out = [LeftOut(one) for one in self.all if one.name in names]
+        self.all = [one for one in self.all if one.name not in names]
 
     def hosts(self) -> dict[str, torch.Tensor]:
         return {one.name: one.host for one in self.all if one.host is not None}
@@ -95,6 +139,8 @@ class Buffers:
     def take(self) -> None:
         for one in self.all:
             one.take()
+        for other in self.left_out:
+            other.look()
 
     def give(self) -> None:
         for one in self.all:
@@ -103,4 +149,9 @@ class Buffers:
     def __str__(self) -> str:
         averaged = sum(one.name.startswith("average:") for one in self.all)
         lowest = len(self.all) - averaged
-        return f"{averaged} buffers are averaged with every round, {lowest} are the first region's that a round lists"
+        told = f"{averaged} buffers are averaged with every round, {lowest} are the first region's that a round lists"
+        if not self.left_out:
+            return told
+        names = [one.buffer.plain_name for one in self.left_out]
+        more = f" and {len(names) - 3} more" if len(names) > 3 else ""
+        return f"{told}. Not averaged, because they hold infinities, and left as the program makes them: {', '.join(names[:3])}{more}"

@@ -13,6 +13,7 @@ import lightning
 
 from .pushed import Pushed
 from .run import Run, Step, steps_told
+from .schedules import Schedules, tell_left
 
 
 class RunCallback(lightning.Callback):
@@ -22,6 +23,8 @@ class RunCallback(lightning.Callback):
         self.settings = settings
         self._pushed: Pushed | None = None
         self._steps_taken = 0
+        self._schedules = Schedules([])
+        self._losses: list[Any] = []  # of the batches of the step under way
 
     @property
     def step(self) -> Step | None:
@@ -37,34 +40,39 @@ class RunCallback(lightning.Callback):
         if steps is not None:
             trainer.fit_loop.epoch_loop.max_steps = steps
 
+    def on_fit_start(self, trainer: lightning.Trainer, pl_module: lightning.LightningModule) -> None:
+        """The schedulers are made, and no state of an earlier life is taken up yet."""
+        follows = [one.interval == "step" and one.frequency == 1 and not one.reduce_on_plateau for one in trainer.lr_scheduler_configs]
+        for config, does in zip(trainer.lr_scheduler_configs, follows):
+            if not does:
+                tell_left(config.scheduler, "does not step with the run, as it is not of interval \"step\" and frequency 1")
+        self._schedules = Schedules(config.scheduler for config, does in zip(trainer.lr_scheduler_configs, follows) if does)
+
     def on_train_start(self, trainer: lightning.Trainer, pl_module: lightning.LightningModule) -> None:
-        self._pushed = Pushed(Run(pl_module, trainer.optimizers, **self.settings))
+        self._pushed = Pushed(Run(pl_module, trainer.optimizers, **self.settings), self._schedules)
         self._pushed.begin()
         # No other limit than the run's.
         trainer.fit_loop.epoch_loop.max_steps = -1
         trainer.fit_loop.epoch_loop.min_steps = None
         trainer.fit_loop.min_epochs = 0
         self._steps_taken = trainer.global_step
-        self._set_schedules(trainer)
+        self._pushed.schedule()
         trainer.should_stop = self.step is None
 
     def on_train_batch_end(self, trainer: lightning.Trainer, pl_module: lightning.LightningModule, outputs: Any, batch: Any,
                            batch_idx: int) -> None:
         assert self._pushed is not None
+        loss: Any = outputs.get("loss") if isinstance(outputs, dict) else outputs
+        if loss is not None:
+            # Automatic optimization has divided it by the batches of a step, also where an epoch's end leaves a step fewer.
+            self._losses.append(loss * trainer.accumulate_grad_batches if pl_module.automatic_optimization else loss)
         if trainer.global_step == self._steps_taken:
             return  # gradients are accumulated over batches
         self._steps_taken = trainer.global_step
-        loss: Any = outputs.get("loss") if isinstance(outputs, dict) else outputs
-        if not self._pushed.advance(loss):
+        losses, self._losses = self._losses, []
+        if not self._pushed.advance(sum(losses) / len(losses) if losses else None):
             trainer.should_stop = True
-        self._set_schedules(trainer)
-
-    def _set_schedules(self, trainer: lightning.Trainer) -> None:
-        """Those that count steps stand where the run stands, whatever was restarted."""
-        assert self._pushed is not None
-        for config in trainer.lr_scheduler_configs:
-            if config.interval == "step" and config.frequency == 1 and not config.reduce_on_plateau:
-                self._pushed.schedule(config.scheduler)
+        self._pushed.schedule()
 
     def on_train_end(self, trainer: lightning.Trainer, pl_module: lightning.LightningModule) -> None:
         if self._pushed is not None:

@@ -3,6 +3,7 @@ memory of rank 0's host, whatever their type, their device and their division ov
 from __future__ import annotations
 
 import hashlib
+import logging
 from collections.abc import Sequence
 
 import torch
@@ -11,7 +12,10 @@ from .buffers import Buffers, saved_buffers
 from .divided import DTensor, divided_as, reshard, whole
 from .ranks import Group, Solo
 from .rounding import DROPPED_BITS, stochastic
+from .shards import beginnings, problem_of as problem_of_shards, told_apart
 from .stages import Stages, first_difference, problem_of as problem_of_stages
+
+log = logging.getLogger("causeway")
 
 # What wrappers put into the names, so that regions that wrap a model differently have the same names.
 WRAPPERS = ("module.", "_orig_mod.", "_fsdp_wrapped_module.", "_checkpoint_wrapped_module.")
@@ -43,7 +47,7 @@ class Staging:
             self.stream = torch.cuda.Stream(device)  # type: ignore[no-untyped-call]
 
     def buffer(self, shape: Sequence[int]) -> torch.Tensor:
-        return torch.empty(shape, dtype=torch.float32, pin_memory=self.stream is not None)
+        return torch.empty(shape, dtype=torch.float32, device="cpu", pin_memory=self.stream is not None)
 
     def to_host(self, tensor: torch.Tensor, host: torch.Tensor) -> None:
         """Done when finish() returns."""
@@ -150,9 +154,10 @@ class Parameters:
     def __init__(self, model: torch.nn.Module, optimizers: list[torch.optim.Optimizer], ranks: Solo | Group, seed: int,
                  buffers: str, whole_model: torch.nn.Module | None = None) -> None:
         self.model, self.ranks, self.seed = model, ranks, seed
-        self.agree(self.problem_of(trained(model)))
+        self.agree(problem_of_shards(model) or self.problem_of(trained(model)))
         named = dict(trained(model))
         self.stages = self.agreed_stages(named, whole_model)
+        self.compare_copies(named)
         if buffers != "local":
             self.check_buffers()
         staging: dict[torch.device, Staging] = {}
@@ -165,9 +170,7 @@ class Parameters:
         self.finish()
         self.stages.to_rank_0(self.own_hosts())
         self.buffers = Buffers(model, ranks, buffers, plain_name)
-        bad = self.not_finite()
-        self.agree(f"the parameter {bad} is NaN or infinite before the first step: load or initialise the model again"
-                   if bad else None)
+        self.agree(told_not_finite(self.not_finite()))
 
     def agree(self, problem: str | None) -> None:
         """Raises on all ranks the problem of the first that has one."""
@@ -191,6 +194,12 @@ class Parameters:
                              "holds a stage of a pipeline, give Run the whole model too, which may be on the meta device: "
                              "stage_of=whole_model")
         return Stages(self.ranks, all_shapes, named)
+
+    def compare_copies(self, named: dict[str, torch.nn.Parameter]) -> None:
+        """A seed may be forgotten, as rank 0's values are given to all. But it is said, because ranks that hold parts look the same."""
+        difference = told_apart(self.ranks.gather(beginnings(named))) if self.ranks.world > 1 else None
+        if difference and self.ranks.leads:
+            log.warning("%s", difference)
 
     def check_buffers(self) -> None:
         told = [(plain_name(name), tuple(buffer.shape), str(buffer.dtype)) for name, buffer in saved_buffers(self.model)]
@@ -258,6 +267,16 @@ class Parameters:
             if p is not one.parameter or one.storage not in (None, p.data_ptr()):
                 raise ValueError(f"the model changed after it entered the run: the parameter {one.name} was replaced. Move, "
                                  "wrap and convert the model before Run(...)")
+
+
+def told_not_finite(name: str | None) -> str | None:
+    if name is None:
+        return None
+    kind, _, buffer = name.partition(":")
+    if kind in ("average", "lowest"):
+        return (f"the buffer {buffer} holds NaN before the first step, and a run cannot average that: load or initialise the model again. "
+                "If it is meant, register it with persistent=False, or give buffers=\"local\" in all regions")
+    return f"the parameter {name} is NaN or infinite before the first step: load or initialise the model again"
 
 
 def seed_of(seed: int, round_number: int, index: int) -> int:

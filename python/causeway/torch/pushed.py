@@ -2,18 +2,19 @@
 from __future__ import annotations
 
 import warnings
-from typing import Any, SupportsFloat
+from typing import SupportsFloat
 
 import torch
 
 from .run import Run, Step
+from .schedules import Schedules
 
 
 class Pushed:
     """Goes through a Run's steps one by one. `step` is the one to take now; None: the run is over."""
 
-    def __init__(self, run: Run) -> None:
-        self.run = run
+    def __init__(self, run: Run, schedules: Schedules) -> None:
+        self.run, self.schedules = run, schedules
 
     @property
     def step(self) -> Step | None:
@@ -34,9 +35,7 @@ class Pushed:
                           "again. Set a number of steps that is never reached; the run says when to stop", stacklevel=3)
         self.run.__exit__(None, None, None)
 
-    def schedule(self, scheduler: Any) -> None:
-        """Sets a learning rate scheduler to where the run is, which counts for all regions."""
-        if scheduler is None or self.step is None or scheduler.last_epoch == self.step.schedule_step:
-            return
-        scheduler.last_epoch = self.step.schedule_step - 1
-        scheduler.step()
+    def schedule(self) -> None:
+        """Sets the learning rates to where the run is, which counts for all regions."""
+        if self.step is not None:
+            self.schedules.go_to(self.step.schedule_step)

@@ -13,7 +13,7 @@ def stochastic(values: torch.Tensor, dtype: torch.dtype, seed: int) -> torch.Ten
     """
     chance = torch.Generator().manual_seed(seed & (1 << 63) - 1)
     bits = DROPPED_BITS[dtype]
-    added = torch.randint(0, 1 << bits, values.shape, generator=chance, dtype=torch.int32)
+    added = torch.randint(0, 1 << bits, values.shape, generator=chance, dtype=torch.int32, device="cpu")
     mask = -1 << bits
     rounded = ((values.view(torch.int32) + added) & mask).view(torch.float32)
     return torch.where(torch.isfinite(values), rounded, values).to(dtype)

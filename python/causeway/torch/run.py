@@ -99,7 +99,7 @@ class Run:
         the optimizer's state. With an optimizer of fp16 parameters, the scaler of the loss must be among them.
     buffers: what becomes of the buffers that state_dict() has, with every round. "average": their mean over the regions,
         weighted as the parameters are; whole numbers are those of the first region that the round lists. "lowest": all are
-        that region's. "local": each region keeps its own.
+        that region's. "local": each region keeps its own. Those that hold infinities before the first step, as masks do, stay as they are.
     coordinator, certificates: HOST:PORT of a coordinator on another host, and the directory of the region's certificates.
     stage_of: with pipeline parallelism, where `model` is this rank's stage and `optimizer` is of its parameters: the whole model,
         whose names the stage's parameters have. It is not trained, and may be on the meta device.
@@ -152,7 +152,7 @@ class Run:
         self._entered.agree(self._lost_scale())
         self._state = TrainerState(self.directory, self._ranks, self.optimizers, self._also)
         self._led(self._attach)
-        if self._entered.buffers.all and self._ranks.leads:
+        if (self._entered.buffers.all or self._entered.buffers.left_out) and self._ranks.leads:
             log.info("%s", self._entered.buffers)
         return self
 

@@ -49,7 +49,7 @@ class Stages:
         self.holders = {name: [rank for rank, names_of in enumerate(known) if name in names_of] for name in names}
         # Those that the lowest of the ranks that hold them sends to rank 0, which has memory for them.
         self.sent = [name for name, members in self.holders.items() if members[0] != 0]
-        self.received = {name: torch.empty(shapes[name], dtype=torch.float32) for name in self.sent if ranks.leads}
+        self.received = {name: torch.empty(shapes[name], dtype=torch.float32, device="cpu") for name in self.sent if ranks.leads}
         self._groups: dict[tuple[int, ...], Solo | Group] = {}
 
     def group(self, name: str) -> Solo | Group:

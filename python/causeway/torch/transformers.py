@@ -14,10 +14,12 @@ import transformers
 
 from .pushed import Pushed
 from .run import Run, Step, steps_told
+from .schedules import Schedules
 
 
 class RunCallback(transformers.TrainerCallback):
     """Takes the model of a Trainer through a run. The settings are those of causeway.torch.Run."""
+    decides_epochs_first = True  # data.Samples asks
 
     def __init__(self, **settings: Any) -> None:
         self.settings = settings
@@ -35,21 +37,21 @@ class RunCallback(transformers.TrainerCallback):
 
     def on_train_begin(self, args: Any, state: Any, control: Any, model: Any = None, optimizer: Any = None,
                        lr_scheduler: Any = None, train_dataloader: Any = None, **others: Any) -> None:
-        self._pushed = Pushed(Run(model, optimizer, **self.settings))
+        self._pushed = Pushed(Run(model, optimizer, **self.settings), Schedules([lr_scheduler] if lr_scheduler is not None else []))
         if not self._pushed.begin():
             control.should_training_stop = True
             leave_empty(train_dataloader)
             return
-        self._pushed.schedule(lr_scheduler)
+        self._pushed.schedule()
         steps = self._pushed.run.run_steps
         if steps != args.max_steps and args.lr_scheduler_type not in ("constant", "constant_with_warmup", "inverse_sqrt"):
             warnings.warn(f"the learning rate's schedule is laid out for {args.max_steps} steps, and the run has {steps}: set "
                           f"CAUSEWAY_STEPS={steps}, or args.max_steps, before the Trainer is made", stacklevel=2)
 
-    def on_step_end(self, args: Any, state: Any, control: Any, lr_scheduler: Any = None, **others: Any) -> None:
+    def on_step_end(self, args: Any, state: Any, control: Any, **others: Any) -> None:
         assert self._pushed is not None
         control.should_training_stop = not self._pushed.advance()
-        self._pushed.schedule(lr_scheduler)
+        self._pushed.schedule()
 
     def on_log(self, args: Any, state: Any, control: Any, logs: dict[str, Any] | None = None, **others: Any) -> None:
         if logs and "loss" in logs and self._pushed:
