@@ -26,6 +26,8 @@ lr = 0.7
 momentum = 0.9
 [codec]
 matrix = "dense:int8,block=128"
+[sync]
+spool_gib = 64
 [[regions]]
 name = "here"
 [[regions]]
