@@ -339,14 +339,20 @@ void WorkerSide::on_gathered(const AttachRequest& rank_0,
                                         .open_work = rank_0.open_work});
 }
 
-// Found out before its first round: later the run would stand still. The worker hears of it as the
-// coordinator closes.
+// Found out before its first round: later the run may stand still. The worker hears of it as the
+// coordinator closes. A run that is under way may have room enough all the same, and goes on.
 bool WorkerSide::objects_to_model(const AttachRequest& rank_0) {
   const auto& objection = context_.options.model_objection;
   if (!objection || rank_0.tensors.empty()) return false;
   const std::string why = objection(rank_0.tensors, rank_0.save_rounds);
-  if (!why.empty()) context_.ending.finish({2, why});
-  return !why.empty();
+  if (why.empty()) return false;
+  if (context_.protocol().version() > 0) {
+    spdlog::warn("{}: {}. With less the run may wait for room for ever", context_.options.region,
+                 why);
+    return false;
+  }
+  context_.ending.finish({2, why});
+  return true;
 }
 
 // A region that goes on without some of its ranks says so.

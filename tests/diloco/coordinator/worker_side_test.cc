@@ -100,6 +100,16 @@ TEST_F(WorkerOfAProgram, TakesPartWhereItsModelFindsRoom) {
   EXPECT_FALSE(region_.ending_.outcome());
 }
 
+// It may have room enough all the same.
+TEST_F(WorkerOfAProgram, GoesOnWithARunThatIsUnderWay) {
+  Contribution made = region_.contribution();
+  made.sits_out = true;
+  region_.driver_->handle(WorkerContributed{made});
+  ASSERT_EQ(region_.driver_->protocol().version(), 1);
+  attach({{.name = "weight", .shape = {8}}});
+  EXPECT_FALSE(region_.ending_.outcome());
+}
+
 // The model of `causeway worker` is in the configuration, which was checked.
 TEST_F(WorkerOfAProgram, IsNotAskedWhereItNamesNoTensors) {
   attach({});
