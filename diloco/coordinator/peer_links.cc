@@ -39,9 +39,16 @@ Greeting greeting_of(const CoordinatorContext& context) {
           .parent_run_id = parent_of(context.protocol().membership())};
 }
 
-// No host: it dials the others.
+// No host: it dials the others. A member may have had anything written into the log.
 inter::Endpoint endpoint_of(const Member& member) {
-  return member.address.empty() ? inter::Endpoint{} : inter::parse_endpoint(member.address);
+  if (member.address.empty()) return {};
+  try {
+    return inter::parse_endpoint(member.address);
+  } catch (const std::system_error& error) {
+    spdlog::warn("the address of {} in the run's log is none ({}): it is not dialled",
+                 member.region, error.what());
+    return {};
+  }
 }
 
 }  // namespace

@@ -149,6 +149,7 @@ void WorkerSide::carry_out(const WelcomeWorker& action) {
 }
 
 void WorkerSide::carry_out(const OrderTrain& action) {
+  if (lacks_room(action.round)) return;
   server_->train(action);
   reached(ProtocolState::train_ordered);
 }
@@ -325,7 +326,7 @@ void WorkerSide::on_gathered(const AttachRequest& rank_0,
   if (outcome || context_.ending.storage_fails()) {
     return server_->welcome(protocol.run_id(), rank_0.contributed);
   }
-  if (objects_to_model(rank_0)) return;
+  look_at_model(rank_0);
   note_other_data(rank_0.data.of_region);
   // Applied when this region's coordinator was away.
   const bool missed = rank_0.version > 0 && rank_0.version <= protocol.version() &&
@@ -339,20 +340,24 @@ void WorkerSide::on_gathered(const AttachRequest& rank_0,
                                         .open_work = rank_0.open_work});
 }
 
-// Found out before its first round: later the run may stand still. The worker hears of it as the
-// coordinator closes. A run that is under way may have room enough all the same, and goes on.
-bool WorkerSide::objects_to_model(const AttachRequest& rank_0) {
+void WorkerSide::look_at_model(const AttachRequest& rank_0) {
   const auto& objection = context_.options.model_objection;
-  if (!objection || rank_0.tensors.empty()) return false;
-  const std::string why = objection(rank_0.tensors, rank_0.save_rounds);
+  const bool told = objection && !rank_0.tensors.empty();
+  no_room_ = told ? objection(rank_0.tensors, rank_0.save_rounds) : "";
+}
+
+// Found out before the run's first round: later it may stand still. The worker hears of it as the
+// coordinator closes. A run that is under way may have room enough all the same, and goes on.
+bool WorkerSide::lacks_room(Round round) {
+  const std::string why = std::exchange(no_room_, {});
   if (why.empty()) return false;
-  if (context_.protocol().version() > 0) {
-    spdlog::warn("{}: {}. With less the run may wait for room for ever", context_.options.region,
-                 why);
-    return false;
+  if (round == 0) {
+    context_.ending.finish({2, why});
+    return true;
   }
-  context_.ending.finish({2, why});
-  return true;
+  spdlog::warn("{}: {}. With less the run may wait for room for ever", context_.options.region,
+               why);
+  return false;
 }
 
 // A region that goes on without some of its ranks says so.

@@ -63,7 +63,8 @@ class WorkerSide : public WorkerServerHandler {
 
  private:
   bool has_result();
-  bool objects_to_model(const AttachRequest& rank_0);
+  void look_at_model(const AttachRequest& rank_0);
+  bool lacks_room(Round round);
   void see_off();
   using Order = std::function<void()>;
   void hand_over(std::vector<inter::BlobId> blobs, Order order);
@@ -85,6 +86,7 @@ class WorkerSide : public WorkerServerHandler {
   std::uint64_t handings_ = 0;  // blobs that the worker was to get, so far; another one: void
   Round version_ = 0;           // that it holds
   std::string told_;            // that it waits for
+  std::string no_room_ = {};    // for the model of what attached last: what to set
   bool has_attached_ = false;   // since this process began
   bool goodbye_cut_short_ = false;
   std::chrono::steady_clock::time_point look_for_result_at_;  // again

@@ -65,10 +65,10 @@ void Decider::open_next(const CommitRecord& committed) {
   count_contributions_wanted();
   attached_.clear();
   for (const Participant& participant : committed.participants) {
-    if (participant.round == committed.round) attached_.insert(participant.region);
+    if (participant.round == committed.round) attach(participant.region);
   }
   for (const auto& [region, applied] : applied_) {
-    if (up_.contains(region) && applied.version == round_) attached_.insert(region);
+    if (up_.contains(region) && applied.version == round_) attach(region);
   }
   std::erase_if(candidates_, [&committed](const auto& entry) {
     const bool strays =
@@ -108,7 +108,11 @@ void Decider::set_applied(const std::string& region, const std::optional<Applied
   applied_[region] = *applied;
   const auto diverged = diverged_.find(region);
   if (diverged != diverged_.end() && diverged->second != applied->state) diverged_.erase(diverged);
-  if (applied->version == round_ && !diverged_.contains(region)) attached_.insert(region);
+  if (applied->version == round_ && !diverged_.contains(region)) attach(region);
+}
+
+void Decider::attach(const std::string& region) {
+  if (membership_.regions().contains(region)) attached_.insert(region);
 }
 
 void Decider::add(const Contribution& contribution, const std::string& holder,
@@ -124,12 +128,13 @@ void Decider::add(const Contribution& contribution, const std::string& holder,
     candidate = {};
   }
   candidate.contribution = contribution;
-  if (is_fresh(key) && holder == key.region) attached_.insert(key.region);
+  if (is_fresh(key) && holder == key.region) attach(key.region);
   const auto known = candidate.received_bytes.find(holder);
   const std::uint64_t known_bytes = known == candidate.received_bytes.end() ? 0 : known->second;
-  if (received_bytes > known_bytes) progress_at_ = now;
+  const bool grows = received_bytes > known_bytes;
   const bool planted = plants(options_.planted, PlantedBug::count_unchecked);
   set_bytes_of(candidate, holder, planted ? std::max(known_bytes, received_bytes) : received_bytes);
+  if (grows && is_own_word(candidate)) progress_at_ = now;
 }
 
 void Decider::set_bytes_of(Candidate& candidate, const std::string& holder,
@@ -406,7 +411,9 @@ std::optional<Time> Decider::deadline() const {
   if (!quorum_at_ || rests_on_one_word()) return std::nullopt;
   Time deadline = *quorum_at_ + grace();
   // What moves but is late is listed later, if that may be.
-  const bool moving = candidates_.size() > usable_.size() && progress_at_ && !may_come_late();
+  const auto told = static_cast<std::size_t>(std::ranges::count_if(
+      candidates_, [this](const auto& entry) { return is_own_word(entry.second); }));
+  const bool moving = told > usable_.size() && progress_at_ && !may_come_late();
   if (moving) deadline = std::max(deadline, *progress_at_ + options_.grace_min);
   return std::min(deadline, *quorum_at_ + options_.grace_max);
 }
@@ -527,7 +534,7 @@ std::string in_seconds(Time time) {
 
 std::string Decider::describe(const std::string& region) const {
   const auto found = candidates_.find({region, round_, 0});
-  if (found == candidates_.end()) {
+  if (found == candidates_.end() || !is_own_word(found->second)) {
     return region + (up_.contains(region) ? " (no contribution yet)" : " (unreachable)");
   }
   const Candidate& candidate = found->second;

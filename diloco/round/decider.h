@@ -110,6 +110,7 @@ class Decider {
   // for who holds what, and for nothing else.
   bool is_own_word(const Candidate& candidate) const;
   bool sits_out(const std::string& region) const;
+  void attach(const std::string& region);
   bool obtainable(const Candidate& candidate, std::size_t holders_required) const;
   ShardSupply supply_of(const Candidate& candidate) const {
     return {candidate.contribution, candidate.holders, up_, summers_};
@@ -144,7 +145,7 @@ class Decider {
   Grace grace_;
   std::set<std::string> up_;
   std::map<std::string, Applied> applied_;
-  std::set<std::string> attached_;             // waited for
+  std::set<std::string> attached_;             // members that are waited for
   std::map<std::string, Standing> standings_;  // after the last record
   std::size_t contributions_min_ = 0;          // of these members, with these standings
   std::map<std::string, double> egress_;       // cost by region, in the last record

@@ -148,7 +148,7 @@ void Exchange::tell_new_leader(Time now) {
 
 // ---- Payloads and records ----
 
-// A witness holds nothing, but passes on what it heard: it may be the only one that knows.
+// A witness holds nothing.
 void Exchange::report(const Contribution& contribution, std::uint64_t received_bytes, Time now) {
   if (contribution.round > region_.history.version() || region_.options.witness) return;
   if (leader_.leads()) {

@@ -256,7 +256,14 @@ void RunEnd::check_barren(Time now) {
 // Those that ended do not come back by themselves; those that an operator starts again may come
 // later than this region.
 void RunEnd::wait_for_others(Time now) {
-  if (region_.agreement.leader() || may_go_on()) return barren_until_.reset();
+  if (met_others_) return;
+  if (region_.agreement.leader() || may_go_on()) {
+    barren_until_.reset();
+    if (!met_at_) met_at_ = now;
+    met_others_ = now - *met_at_ > kGoodbye;  // none that are about to end
+    return;
+  }
+  met_at_.reset();
   if (!barren_until_) barren_until_ = now + kPatienceMax * linger();
 }
 

@@ -86,6 +86,8 @@ class RunEnd {
   bool told_linked_ = false;          // by the leader: those with a link to it
   Round barren_ = 0;                  // rounds in a row, up to the newest, that listed nothing
   Round barren_before_ = 0;           // of these, before this start: if they had ended the run
+  std::optional<Time> met_at_;        // after such a start: most regions are there since
+  bool met_others_ = false;           // for long enough: they take part
   std::optional<Time> barren_until_;  // if there were too many: when the run ends
   std::optional<Time> stuck_since_;   // no region has a snapshot that the run agreed on
   std::optional<Lost> lost_;          // as last looked at

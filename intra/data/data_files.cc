@@ -40,9 +40,14 @@ struct Unreadable {
 // glob(3) hands its callback nothing of ours.
 thread_local std::optional<Unreadable> unreadable;
 
+// A file system's own, which nobody but root may read and which holds no data.
+bool is_lost_and_found(const fs::path& folder) {
+  return folder.filename() == "lost+found";
+}
+
 // What is gone is no folder to search; all else would hide files without a word.
 int note_unreadable(const char* path, int error) {
-  if (error == ENOENT || error == ENOTDIR) return 0;
+  if (error == ENOENT || error == ENOTDIR || is_lost_and_found(path)) return 0;
   unreadable = Unreadable{path, error};
   return 1;
 }
@@ -60,6 +65,7 @@ void refuse_locked(const std::string& pattern) {
     return;
   for (const std::string& folder : matches(parent)) {
     std::error_code error;
+    if (is_lost_and_found(folder)) continue;
     if (!fs::exists(fs::path(folder) / name, error) && error)
       refuse_folder(pattern, folder, error.value());
   }
@@ -127,7 +133,9 @@ void keep_each_once(std::vector<std::string>& files) {
     if (!is_new) taken.add(file + " is the same file as " + known->second);
     return !is_new;
   });
-  taken.say("it is read once");
+  taken.say(
+      "it is read once. An earlier version read it as often as it is named, so upgrade all regions "
+      "together");
 }
 
 // Patterns that match nothing are refused by whoever validates on them.
@@ -150,7 +158,7 @@ void leave_out(const std::vector<std::string>& patterns, std::vector<std::string
     refuse_files(
         "all data files are in data.validation_files too, so that none is left to train "
         "on; name other files in data.files or there");
-  taken.say("nobody trains on it");
+  taken.say("nobody trains on it. An earlier version did, so upgrade all regions together");
 }
 
 }  // namespace

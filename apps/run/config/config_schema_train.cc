@@ -32,7 +32,8 @@ void add_rank_keys(std::vector<Key<Config>>& keys) {
   keys.push_back(of_built_in_trainer(of_process(seconds_key(
       "train.rank_deadline_s", [](auto& c) -> auto& { return c.train.rank_deadline; },
       "If the other workers of a region wait longer than this for one worker in one operation, "
-      "they take it for hung and go on without it.",
+      "they take it for hung and go on without it. Longer than writing a state of less than 64 MiB "
+      "takes.",
       0.1))));
   keys.push_back(of_process(seconds_key(
       "train.rank_wait_s", [](auto& c) -> auto& { return c.train.rank_wait; },

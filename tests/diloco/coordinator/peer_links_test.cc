@@ -56,6 +56,18 @@ TEST(PeerLinks, DialAMemberThatMovedWhereTheLogSaysToo) {
   EXPECT_EQ(dial(configured(), log, {"b"}).at("b"), "here:1") << "it dials out, too";
 }
 
+// A member can have anything written there, and it stays in the log.
+TEST(PeerLinks, DialNobodyAtWhatIsNoAddress) {
+  Membership log;
+  log.members = {{.region = "a"},
+                 {.region = "b", .address = "a lie"},
+                 {.region = "c", .address = "a lie"},
+                 {.region = "e", .address = "a lie"}};
+  const Peers peers = dial(configured(), log, {"b", "c", "e"});
+  EXPECT_EQ(peers.at("b"), "here:1");
+  EXPECT_EQ(peers.at("e"), "");
+}
+
 TEST(PeerLinks, SayWhereTheyDialIfAMemberMovedAndTheFileDoesNotKnow) {
   testing::LoneRegion region;
   region.begin();

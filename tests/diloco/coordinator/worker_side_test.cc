@@ -41,6 +41,12 @@ class WorkerSideTest : public ::testing::Test {
     rank_0.trained_on = trained_on;
     side_.on_gathered(rank_0, {});
   }
+  void run(asio::awaitable<void> wait) {
+    bool done = false;
+    asio::co_spawn(region_.loop_, std::move(wait), [&](std::exception_ptr) { done = true; });
+    region_.loop_.restart();
+    while (!done) region_.loop_.run_one();
+  }
 
   LoneRegion region_;
   WorkerSide side_{region_.context()};
@@ -72,6 +78,12 @@ TEST_F(WorkerSideTest, NamesOtherDataOnceAllAreReadAndThenNoMore) {
 
 class WorkerOfAProgram : public WorkerSideTest {
  protected:
+  void SetUp() override {
+    WorkerSideTest::SetUp();
+    side_.open();
+  }
+  void TearDown() override { run(side_.stop()); }
+
   void attach(const NamedTensors& tensors) {
     region_.options_.model_objection = [this](const NamedTensors&, std::uint32_t save_rounds) {
       return save_rounds > save_rounds_max_ ? std::string("sync.spool_gib: must be more") : "";
@@ -82,31 +94,30 @@ class WorkerOfAProgram : public WorkerSideTest {
     rank_0.save_rounds = 7;
     side_.on_gathered(rank_0, {});
   }
+  void order_round(Round round) { side_.carry_out(OrderTrain{.round = round}); }
   std::uint32_t save_rounds_max_ = 6;
 };
 
 TEST_F(WorkerOfAProgram, EndsTheRegionWhereItsModelFindsNoRoom) {
-  const std::size_t welcomed = region_.count<WelcomeWorker>();
   attach({{.name = "weight", .shape = {8}}});
+  EXPECT_FALSE(region_.ending_.outcome()) << "which round it is to make is not known yet";
+  order_round(0);
   ASSERT_TRUE(region_.ending_.outcome());
   EXPECT_EQ(region_.ending_.outcome()->exit_code, 2);
   EXPECT_EQ(region_.ending_.outcome()->message, "sync.spool_gib: must be more");
-  EXPECT_EQ(region_.count<WelcomeWorker>(), welcomed) << "before it is given anything to do";
 }
 
 TEST_F(WorkerOfAProgram, TakesPartWhereItsModelFindsRoom) {
   save_rounds_max_ = 7;
   attach({{.name = "weight", .shape = {8}}});
+  order_round(0);
   EXPECT_FALSE(region_.ending_.outcome());
 }
 
 // It may have room enough all the same.
 TEST_F(WorkerOfAProgram, GoesOnWithARunThatIsUnderWay) {
-  Contribution made = region_.contribution();
-  made.sits_out = true;
-  region_.driver_->handle(WorkerContributed{made});
-  ASSERT_EQ(region_.driver_->protocol().version(), 1);
   attach({{.name = "weight", .shape = {8}}});
+  order_round(1);
   EXPECT_FALSE(region_.ending_.outcome());
 }
 
@@ -143,12 +154,6 @@ class WorkerAtTheEnd : public WorkerSideTest {
   asio::awaitable<void> say_goodbye(bool& is_over) {
     is_over =
         co_await side_.say_goodbye([this](const std::string& what) { shown_.push_back(what); });
-  }
-  void run(asio::awaitable<void> wait) {
-    bool done = false;
-    asio::co_spawn(region_.loop_, std::move(wait), [&](std::exception_ptr) { done = true; });
-    region_.loop_.restart();
-    while (!done) region_.loop_.run_one();
   }
 };
 

@@ -122,6 +122,7 @@ TEST_F(DeciderTest, WaitsWhileBytesArriveUpToTheLimit) {
   give(b);
   decide(Time{0});
   EXPECT_EQ(decider_.deadline(), seconds{1});
+  decider_.add(c, "c", 1000, Time{0});
   std::uint64_t bytes = 0;
   for (Time now{0}; now < seconds{35}; now += milliseconds{500}) {
     decider_.add(c, "b", bytes += 10, now);
@@ -264,7 +265,7 @@ TEST_F(DeciderTest, NobodySitsOutOnTheWordOfAnother) {
   EXPECT_FALSE(decide(seconds{100}).record) << "a round without anybody's work";
 }
 
-TEST_F(DeciderTest, CountsNoCostAndNoSpeedOnTheWordOfAnother) {
+TEST_F(DeciderTest, CountsNoCostOnTheWordOfAnother) {
   ProtocolOptions limited = options(2);
   limited.k_policy.budget.total = 100;
   decider_ = Decider(limited, membership(), nullptr);
@@ -284,13 +285,29 @@ TEST_F(DeciderTest, CountsNoCostAndNoSpeedOnTheWordOfAnother) {
   for (const EgressCost& region : record->egress) EXPECT_EQ(region.cost, 2) << region.region;
 }
 
+TEST_F(DeciderTest, LearnsNoSpeedOnTheWordOfAnother) {
+  Contribution lie = contribution("c");
+  lie.steps = 4;
+  lie.compute_s = 1e6;
+  decider_.add(lie, "b", 1000, Time{0});
+  give(contribution("a"));
+  give(contribution("b"));
+  decide(Time{0});
+  EXPECT_TRUE(decide(decider_.deadline().value()).record);
+  EXPECT_FALSE(decider_.knows_speed("c"));
+}
+
 TEST_F(DeciderTest, WaitsForNoRegionThatWasRemoved) {
   give(contribution("a"));
   give(contribution("b"));
   EXPECT_FALSE(decide(Time{0}).record);
   decider_.set_membership(without(membership(), "c"));
-  EXPECT_TRUE(decide(Time{0}).record);
+  const auto record = decide(Time{0}).record;
+  ASSERT_TRUE(record);
   EXPECT_EQ(decider_.waiting_for(Time{0}), "");
+  decider_.open_next(*record);
+  decider_.set_applied("c", Applied{1, record->state});
+  EXPECT_EQ(decider_.waiting_for(Time{0}).find("c "), std::string::npos);
 }
 
 TEST_F(DeciderTest, DoesNotListTheSameSamplesTwice) {
@@ -414,6 +431,11 @@ TEST_F(DeciderTest, SaysWhoIsWaitedForAndHowFarItGot) {
   EXPECT_EQ(decider_.waiting_for(seconds{1}),
             "c (no contribution yet) for round 0, at most 29 s more");
   decider_.add(contribution("c"), "a", 400, seconds{1});
+  decide(seconds{1});
+  EXPECT_EQ(decider_.waiting_for(seconds{1}),
+            "c (no contribution yet) for round 0, at most 29 s more")
+      << "it has not said so itself";
+  decider_.add(contribution("c"), "c", 1000, seconds{1});
   decide(seconds{1});
   EXPECT_EQ(decider_.waiting_for(seconds{1}),
             "c (400 of 1000 payload bytes at 0 other regions) for round 0, at most 29 s more");

@@ -209,7 +209,7 @@ TEST(RegionSaving, ASlowDiskDuringAStepCostsNoRank) {
   };
   const test::CapturedLog log;
   eu.start();
-  saved.get_future().wait();
+  ASSERT_EQ(saved.get_future().wait_for(std::chrono::minutes{1}), std::future_status::ready);
   std::promise<void> nothing;
   nothing.get_future().wait_for(3 * kRankDeadline);  // longer than ranks wait for each other
   EXPECT_FALSE(log.has("attaches again")) << log.text();
