@@ -20,8 +20,10 @@ INSTEAD = "in a way that Run does not know: use fully_shard (FSDP2)"
 COMPARED = 4  # elements of a tensor's dimension
 
 
-def problem_of(model: torch.nn.Module) -> str | None:
+def problem_of(model: torch.nn.Module | None) -> str | None:
     """With what Run cannot take the model. None: nothing that is known here."""
+    if model is None:
+        return None
     for module in model.modules():
         if is_divided_by_fsdp1(module):
             return f"FSDP1 (FullyShardedDataParallel) divides parameters {INSTEAD}"
