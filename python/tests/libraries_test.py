@@ -116,6 +116,18 @@ class Lightning(unittest.TestCase):
             self.assertEqual(len(rates), 10 * len(some))
             self.assertEqual(rates, {step: right[step] for step in rates})
 
+    def test_a_strategy_that_wraps_the_module_in_shards_is_refused(self):
+        import lightning
+
+        class InParts(lightning.pytorch.strategies.SingleDeviceStrategy):
+            def setup(self, trainer):
+                super().setup(trainer)
+                self.model = torch.nn.Sequential(self.model)  # as an engine of DeepSpeed wraps it
+                self.model.zero_optimization_stage = lambda: 2
+
+        with self.assertRaisesRegex(ValueError, "DeepSpeed's ZeRO divides"):
+            self.fit(rounds(1), lambda module, loss, index: loss, strategy=InParts("cpu"))
+
     def test_a_schedule_of_epochs_is_told_not_to_follow(self):
         with self.assertWarnsRegex(UserWarning, "scheduler ExponentialLR does not step with the run, as it is not of interval \"step\""):
             self.fit(rounds(1), lambda module, loss, index: loss, lambda optimizer: ExponentialLR(optimizer, 0.9))

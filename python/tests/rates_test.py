@@ -110,6 +110,12 @@ class Rates(unittest.TestCase):
     def test_of_one_whose_rates_are_tensors(self):
         self.check([*range(100), *range(1300, 1310), *range(1290, 1320)], rate="tensor")
 
+    def test_of_one_that_nobody_else_steps(self):
+        for kind in KINDS:
+            program = Program(kind)
+            program.step = program.optimizer.step
+            self.assertEqual(program.go([*range(2500, 2510), *range(2505, 2515)]), right(kind, 2514), kind)
+
     def restarted(self, kept):
         """The optimizer takes up its state of the step `kept`, with its rates, after the program is made."""
         def take_up(kind, program):

@@ -14,6 +14,7 @@ import lightning
 from .pushed import Pushed
 from .run import Run, Step, steps_told
 from .schedules import Schedules, tell_left
+from .shards import problem_of
 
 
 class RunCallback(lightning.Callback):
@@ -49,6 +50,8 @@ class RunCallback(lightning.Callback):
         self._schedules = Schedules(config.scheduler for config, does in zip(trainer.lr_scheduler_configs, follows) if does)
 
     def on_train_start(self, trainer: lightning.Trainer, pl_module: lightning.LightningModule) -> None:
+        if problem := problem_of(trainer.strategy.model):  # the module does not show how a strategy has wrapped it
+            raise ValueError(problem)
         self._pushed = Pushed(Run(pl_module, trainer.optimizers, **self.settings), self._schedules)
         self._pushed.begin()
         # No other limit than the run's.

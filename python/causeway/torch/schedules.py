@@ -1,4 +1,4 @@
-"""Learning rate schedulers that a library made and steps: they stand where the run stands, whatever was restarted, joined or left out.
+"""Learning rate schedulers that a library or a loop has: they stand where the run stands, whatever was restarted, joined or left out.
 
 Most of PyTorch's compute a rate from the one before. To be elsewhere than one step on, they go there step by step, from a state that was
 kept: that of when they were made, or a later one."""
@@ -69,8 +69,8 @@ class Kept(NamedTuple):
 
 
 class Schedules:
-    """Made before the optimizers' state of an earlier life is taken up, with schedulers as a program has just made them. Each takes one
-    step for one of the run's."""
+    """Made before the run is entered, which takes up the optimizers' state of an earlier life, with schedulers as a program has just made
+    them. Each takes one step for one of the run's: a library takes it, or go_to()."""
 
     def __init__(self, schedulers: Iterable[Any]) -> None:
         self.all: list[Any] = []

@@ -20,13 +20,16 @@ INSTEAD = "in a way that Run does not know: use fully_shard (FSDP2)"
 COMPARED = 4  # elements of a tensor's dimension
 
 
-def problem_of(model: torch.nn.Module) -> str | None:
+def problem_of(model: torch.nn.Module | None) -> str | None:
     """With what Run cannot take the model. None: nothing that is known here."""
+    if model is None:
+        return None
     for module in model.modules():
         if is_divided_by_fsdp1(module):
             return f"FSDP1 (FullyShardedDataParallel) divides parameters {INSTEAD}"
         stage: Any = getattr(module, "zero_optimization_stage", None)  # of a DeepSpeedEngine
-        if callable(stage) and stage() > 0:
+        level: Any = stage() if callable(stage) else 0
+        if level > 0:
             return f"DeepSpeed's ZeRO divides parameters, or the weights that its optimizer steps, {INSTEAD}"
     if any(hasattr(p, "ds_id") for p in model.parameters()):
         return f"DeepSpeed's ZeRO divides parameters {INSTEAD}"
@@ -34,7 +37,7 @@ def problem_of(model: torch.nn.Module) -> str | None:
 
 
 def is_divided_by_fsdp1(module: torch.nn.Module) -> bool:
-    if FullyShardedDataParallel is None or not isinstance(module, FullyShardedDataParallel):
+    if FullyShardedDataParallel is None or ShardingStrategy is None or not isinstance(module, FullyShardedDataParallel):
         return False
     return module.sharding_strategy is not ShardingStrategy.NO_SHARD and dist.get_world_size(module.process_group) > 1
 
