@@ -19,7 +19,6 @@
 #include "diloco/coordinator/greeting.h"
 #include "diloco/files/error.h"
 #include "inter/base/error.h"
-#include "inter/base/file.h"
 #include "inter/base/text.h"
 
 namespace causeway::run {
@@ -164,10 +163,11 @@ asio::awaitable<void> follow(asio::any_io_executor executor, const Config& confi
       co_return;
     } catch (const std::system_error& error) {
       if (!begun || !diloco::is_storage_failure(error)) throw;
+      // Bytes that changed where they lie are no lack of room.
       trouble =
-          inter::is_out_of_room(error)
-              ? fmt::format("the disk takes nothing: {}; it goes on when it does", error.what())
-              : fmt::format("cannot go on: {}; it tries again", error.what());
+          error.code() == std::errc::io_error
+              ? fmt::format("cannot go on: {}; it tries again", error.what())
+              : fmt::format("the disk takes nothing: {}; it goes on when it does", error.what());
     }
     spdlog::error("{}", trouble);
     report.change([&](FollowFigures& figures) { figures.trouble = trouble; });
