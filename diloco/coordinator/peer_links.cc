@@ -39,7 +39,8 @@ Greeting greeting_of(const CoordinatorContext& context) {
           .parent_run_id = parent_of(context.protocol().membership())};
 }
 
-// No host: it dials the others. A member may have had anything written into the log.
+}  // namespace
+
 inter::Endpoint endpoint_of(const Member& member) {
   if (member.address.empty()) return {};
   try {
@@ -50,8 +51,6 @@ inter::Endpoint endpoint_of(const Member& member) {
     return {};
   }
 }
-
-}  // namespace
 
 Dialled dialled(const CoordinatorOptions& options, const Membership& membership,
                 const std::set<std::string>& moved) {

@@ -16,6 +16,10 @@
 
 namespace causeway::diloco {
 
+// Where the log or a file says that a member can be dialled. No host: it dials the others, or what
+// stands there is no address, as a member may have anything written into the log.
+inter::Endpoint endpoint_of(const Member& member);
+
 // Where to dial the members other than this region.
 struct Dialled {
   std::map<std::string, inter::Endpoint> first;

@@ -7,6 +7,7 @@
 
 #include <spdlog/spdlog.h>
 
+#include "diloco/coordinator/peer_links.h"
 #include "diloco/files/error.h"
 #include "inter/base/error.h"
 #include "inter/base/text.h"
@@ -116,8 +117,8 @@ asio::awaitable<void> Follower::confirm(const std::string& main,
 void Follower::know_members() {
   std::vector<FollowedRegions::Address> addresses;
   for (const diloco::Member& member : run_.members().members) {
-    if (!member.address.empty() && !member.witness)
-      addresses.push_back({member.region, inter::parse_endpoint(member.address)});
+    const inter::Endpoint endpoint = diloco::endpoint_of(member);
+    if (!endpoint.host.empty() && !member.witness) addresses.push_back({member.region, endpoint});
   }
   regions_.know(addresses);
 }

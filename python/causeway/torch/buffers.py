@@ -43,7 +43,6 @@ class Buffer:
         self.name = ("lowest:" if self.whole_number or kind == "lowest" else "average:") + name
         shape = (PARTS, *first.shape) if self.whole_number else first.shape
         self.host: torch.Tensor | None = torch.zeros(shape, dtype=torch.float32, device="cpu") if leads else None
-
         self.plain_name = name
 
     def now(self) -> torch.Tensor:
@@ -75,7 +74,6 @@ class Buffer:
             value = self.host.to(target.device, target.dtype)
         shared = ranks.share(value.contiguous().clone())
         target.copy_(divided_as(shared, target))
-
 
     def has_no_mean(self) -> bool:
         """It holds infinities, as masks of attention do. With NaN something else is wrong."""

@@ -66,6 +66,7 @@ TEST(PeerLinks, DialNobodyAtWhatIsNoAddress) {
   const Peers peers = dial(configured(), log, {"b", "c", "e"});
   EXPECT_EQ(peers.at("b"), "here:1");
   EXPECT_EQ(peers.at("e"), "");
+  EXPECT_EQ(endpoint_of(log.members.back()).host, "") << "nor does a follower";
 }
 
 TEST(PeerLinks, SayWhereTheyDialIfAMemberMovedAndTheFileDoesNotKnow) {
