@@ -36,11 +36,11 @@ double sum_of_squares(ChunkView chunk);
 bool all_finite(ChunkView chunk);
 
 // One chunk of error feedback: p = beta * residual + delta takes the residual's place, and then
-// what of p is not encoded does. `before` gets what the residual was.
+// what of p is not encoded does.
 struct FeedbackChunk {
   ChunkView delta;
   float beta;
-  ChunkSpan residual, before;
+  ChunkSpan residual;
 };
 
 // The first half of that, up to p. Its sum of squares, or nothing if p is not finite.

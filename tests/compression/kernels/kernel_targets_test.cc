@@ -67,13 +67,10 @@ TEST_P(Kernels, AddTheDeltaToTheDecayedResidual) {
   for (const Floats& delta : chunks()) {
     const Floats old = draw(student_at, kChunk, 9, 1e-3);
     Floats residual = old;
-    Floats before(kChunk);
-    const auto norm =
-        add_decayed({ChunkView(delta), kBeta, ChunkSpan(residual), ChunkSpan(before)});
+    const auto norm = add_decayed({ChunkView(delta), kBeta, ChunkSpan(residual)});
     const Floats expected = p_by_definition(delta, old);
     EXPECT_EQ(norm, sum_of_squares_by_definition(expected));
     EXPECT_TRUE(same_bits(residual, expected));
-    EXPECT_TRUE(same_bits(before, old));
   }
 }
 
@@ -81,16 +78,13 @@ TEST_P(Kernels, SayThatASumIsNotFinite) {
   for (const std::size_t at : {0U, 511U, 4094U}) {
     Floats delta(kChunk, 1.0F);
     Floats residual(kChunk, 1.0F);
-    Floats before(kChunk);
     delta[at] = residual[at] = std::numeric_limits<float>::max();
     const Floats old = residual;
-    const FeedbackChunk chunk{ChunkView(delta), 1.0F, ChunkSpan(residual), ChunkSpan(before)};
+    const FeedbackChunk chunk{ChunkView(delta), 1.0F, ChunkSpan(residual)};
     EXPECT_FALSE(add_decayed(chunk));
-    EXPECT_TRUE(same_bits(before, old));
     residual = old;
     std::vector<std::byte> bytes(2 * kChunk);
     EXPECT_FALSE(int8_encode_feedback(chunk, 128, bytes.data(), bytes.data() + kChunk));
-    EXPECT_TRUE(same_bits(before, old));
   }
 }
 
@@ -232,16 +226,13 @@ TEST_P(Kernels, FuseInt8WithFeedback) {
       const Floats p = p_by_definition(delta, old);
       const Int8Encoding expected = int8_by_definition(p, block);
       Floats residual = old;
-      Floats before(kChunk);
       std::vector<std::byte> scales(expected.scales.size(), std::byte{9});
       std::vector<std::byte> codes(kChunk, std::byte{9});
-      const auto stats =
-          int8_encode_feedback({ChunkView(delta), kBeta, ChunkSpan(residual), ChunkSpan(before)},
-                               block, scales.data(), codes.data());
+      const auto stats = int8_encode_feedback({ChunkView(delta), kBeta, ChunkSpan(residual)}, block,
+                                              scales.data(), codes.data());
       EXPECT_EQ(scales, expected.scales);
       EXPECT_EQ(codes, expected.codes);
       EXPECT_TRUE(same_bits(residual, expected.rest));
-      EXPECT_TRUE(same_bits(before, old));
       ASSERT_TRUE(stats);
       EXPECT_EQ(stats->input_norm_squared, sum_of_squares_by_definition(p));
       EXPECT_EQ(stats->error_norm_squared, sum_of_squares_by_definition(expected.rest));
