@@ -1,8 +1,12 @@
 // The dialling half of the mesh: from a peer's address to a served session, again and again.
 #include <openssl/rand.h>
 
+#include <algorithm>
 #include <cassert>
+#include <iterator>
+#include <optional>
 #include <utility>
+#include <vector>
 
 #include <spdlog/spdlog.h>
 
@@ -123,33 +127,41 @@ asio::awaitable<std::shared_ptr<Connection>> MeshCore::open_data(Self self, Peer
   co_return data;
 }
 
-// Tries every address of the peer in turn; the last failure is the one reported.
-asio::awaitable<std::shared_ptr<Connection>> MeshCore::open(Self self, PeerPtr peer) {
-  const std::vector<Endpoint> addresses = peer->addresses();
-  for (std::size_t i = 0; i + 1 < addresses.size(); ++i) {
+// Where to dial the peer: each address of each of its names, first the one that led to it last. A
+// dark one costs a deadline each time.
+asio::awaitable<std::vector<tcp::endpoint>> MeshCore::look_up(Self self, PeerPtr peer) {
+  std::vector<tcp::endpoint> all;
+  std::optional<LinkError> failure;
+  for (const Endpoint& address : peer->addresses()) {
     try {
-      co_return co_await open_named(self, peer, addresses[i]);
-    } catch (const LinkError& error) {
-      if (error.code() == Errc::revoked || self->stopping_ || peer->removed) throw;
-    }
-  }
-  co_return co_await open_named(self, peer, addresses.back());
-}
-
-// The same of every address that the name has.
-asio::awaitable<std::shared_ptr<Connection>> MeshCore::open_named(Self self, PeerPtr peer,
-                                                                  Endpoint address) {
-  const auto endpoints = co_await resolve(address, self->options_.handshake_deadline);
-  LinkError failure(Errc::bad_address, "the name has no address");
-  for (const tcp::endpoint& endpoint : endpoints) {
-    if (self->door_) self->door_->expect(endpoint.address());
-    try {
-      co_return co_await open_at(self, peer, endpoint);
+      std::ranges::copy(co_await resolve(address, self->options_.handshake_deadline),
+                        std::back_inserter(all));
     } catch (const LinkError& error) {
       failure = error;
     }
   }
-  throw failure;
+  if (all.empty()) throw failure.value_or(LinkError(Errc::bad_address, "the name has no address"));
+  const auto last = std::ranges::find(all, peer->reached_at);
+  if (last != all.end()) std::rotate(all.begin(), last, last + 1);
+  co_return all;
+}
+
+// Tries every address of the peer in turn; the last failure is the one reported.
+asio::awaitable<std::shared_ptr<Connection>> MeshCore::open(Self self, PeerPtr peer) {
+  std::vector<tcp::endpoint> endpoints = co_await look_up(self, peer);
+  for (;;) {
+    const tcp::endpoint endpoint = endpoints.front();
+    if (self->door_) self->door_->expect(endpoint.address());
+    try {
+      const auto connection = co_await open_at(self, peer, endpoint);
+      peer->reached_at = endpoint;
+      co_return connection;
+    } catch (const LinkError& error) {
+      endpoints.erase(endpoints.begin());
+      if (endpoints.empty() || error.code() == Errc::revoked || self->stopping_ || peer->removed)
+        throw;
+    }
+  }
 }
 
 asio::awaitable<std::shared_ptr<Connection>> MeshCore::open_at(Self self, PeerPtr peer,

@@ -123,7 +123,8 @@ struct Peer {
   const MeshOptions& options;  // of the mesh
   std::string name;
   Endpoint endpoint;
-  bool removed = false;  // no longer in the roster: its coroutines end
+  asio::ip::tcp::endpoint reached_at;  // by the last connection that we dialled
+  bool removed = false;                // no longer in the roster: its coroutines end
   BlobSender outgoing;
   Backoff backoff;
   LogThrottle failures;
@@ -207,9 +208,8 @@ class MeshCore : public std::enable_shared_from_this<MeshCore> {
   static asio::awaitable<std::shared_ptr<Connection>> open_data(Self self, PeerPtr peer,
                                                                 asio::ip::tcp::endpoint endpoint,
                                                                 const SessionNonce& nonce);
+  static asio::awaitable<std::vector<asio::ip::tcp::endpoint>> look_up(Self self, PeerPtr peer);
   static asio::awaitable<std::shared_ptr<Connection>> open(Self self, PeerPtr peer);
-  static asio::awaitable<std::shared_ptr<Connection>> open_named(Self self, PeerPtr peer,
-                                                                 Endpoint address);
   static asio::awaitable<std::shared_ptr<Connection>> open_at(Self self, PeerPtr peer,
                                                               asio::ip::tcp::endpoint endpoint);
 

@@ -125,6 +125,31 @@ TEST_F(Roster, SecondAddressIsDialledIfNobodyIsAtTheFirst) {
   EXPECT_TRUE(run_until([&] { return a.mesh->is_up("b") && b.mesh->is_up("a"); }));
 }
 
+TEST_F(Roster, AddressThatLedToThePeerIsDialledFirstTheNextTime) {
+  asio::ip::tcp::acceptor nobody(context_, {asio::ip::address_v4::loopback(), 0});
+  int visits = 0;
+  std::function<void()> wait = [&] {
+    nobody.async_accept([&](std::error_code error, const asio::ip::tcp::socket&) {
+      if (error) return;
+      ++visits;
+      wait();
+    });
+  };
+  wait();
+  Region& a = start("a");
+  Region& b = start("b");
+  b.mesh->set_peers({{"a", kUndialled}});
+  a.mesh->set_peers({{"b", {"127.0.0.1", nobody.local_endpoint().port()}}}, {{"b", at(b)}});
+  ASSERT_TRUE(run_until([&] { return b.mesh->is_up("a"); }));
+  const int visits_before = visits;
+  EXPECT_GE(visits_before, 1);
+  b.mesh->set_peers({});
+  ASSERT_TRUE(run_until([&] { return !a.downs.empty() && !b.downs.empty(); }));
+  b.mesh->set_peers({{"a", kUndialled}});
+  ASSERT_TRUE(run_until([&] { return b.mesh->is_up("a"); }));
+  EXPECT_EQ(visits, visits_before);
+}
+
 TEST_F(Roster, SecondAddressIsDialledIfAnotherRegionIsAtTheFirst) {
   Region& a = start("a");
   Region& b = start("b");
