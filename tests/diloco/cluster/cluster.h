@@ -216,6 +216,7 @@ class Cluster {
   Message make_shard_lie(const std::string& to);
   RaftMessage make_raft_lie(const std::string& to);
   void announce_wrong(Status& status, const RoundProtocol& told);
+  void pass_off(Contribution& made, Round round);
   Holding make_holding_lie(const std::string& to);
   std::uint64_t near(std::uint64_t value);
   Digest any_digest(const Digest& known);

@@ -65,6 +65,17 @@ RaftMessage Cluster::make_raft_lie(const std::string& to) {
   return lie;
 }
 
+// What one region contributed to the round, as another one's.
+void Cluster::pass_off(Contribution& made, Round round) {
+  for (const Message& message : overheard_) {
+    const auto* holding = std::get_if<Holding>(&message);
+    if (holding != nullptr && holding->contribution.round == round) made = holding->contribution;
+  }
+  do {
+    made.region = options_.regions[random_() % options_.regions.size()];
+  } while (made.region == options_.liar);
+}
+
 Holding Cluster::make_holding_lie(const std::string& to) {
   const Round version = nodes_.at(to).protocol->version();
   Contribution made{.run_id = kRunId, .region = options_.liar, .round = near(version)};
@@ -97,15 +108,8 @@ Holding Cluster::make_holding_lie(const std::string& to) {
       made.sits_out = !made.sits_out;
       break;
     case 7:
-    case 8:  // what one region contributed to this round, as another one's
-      for (const Message& message : overheard_) {
-        const auto* holding = std::get_if<Holding>(&message);
-        if (holding != nullptr && holding->contribution.round == version)
-          made = holding->contribution;
-      }
-      do {
-        made.region = options_.regions[random_() % options_.regions.size()];
-      } while (made.region == options_.liar);
+    case 8:
+      pass_off(made, version);
       break;
     default:
       made.compute_s = made.exchange_s = made.overhead_s = 1e308;
