@@ -223,13 +223,22 @@ std::vector<Contribution> Decider::remove_diverged(const std::optional<Digest>& 
   return diverged;
 }
 
+// Of what a region made late, so much at a time: a record must not be one member's to fill.
+bool Decider::may_list(const ContributionKey& key) const {
+  constexpr std::ptrdiff_t kLateMax = 8;
+  const auto of_region = [&key](const ContributionKey& one) {
+    return one.region == key.region && one < key;
+  };
+  return is_fresh(key) || std::ranges::count_if(usable_, of_region) < kLateMax;
+}
+
 std::vector<Offer> Decider::offers() const {
   std::vector<Offer> offers;
   for (const ContributionKey& key : usable_) {  // ascending: the order of summation
     const Contribution& made = candidates_.at(key).contribution;
     const bool counted = std::ranges::any_of(
         offers, [&made](const Offer& offer) { return share_samples(offer.contribution, made); });
-    if (counted) continue;
+    if (counted || !may_list(key)) continue;
     const auto standing = standings_.find(key.region);
     // A region that the last record does not know is new; at the start all are, and equal.
     const double liveness = standing != standings_.end() ? standing->second.liveness

@@ -130,6 +130,7 @@ class Decider {
   bool rests_on_one_word() const;
   std::optional<Digest> agreed_state() const;
   std::vector<Contribution> remove_diverged(const std::optional<Digest>& agreed);
+  bool may_list(const ContributionKey& key) const;
   std::vector<Offer> offers() const;
   CommitRecord make_record(const Digest& agreed, const std::vector<Offer>& offers,
                            const Steps& steps) const;

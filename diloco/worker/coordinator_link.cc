@@ -7,6 +7,7 @@
 #include <cerrno>
 #include <chrono>
 #include <cstdint>
+#include <iterator>
 #include <string>
 #include <system_error>
 #include <utility>
@@ -205,6 +206,13 @@ std::optional<CoordinatorLink::Received> CoordinatorLink::take() {
       case Message::kComeBack:
         called_back_ = true;
         break;
+      case Message::kPayloads:
+        std::ranges::move(received.descriptors, std::back_inserter(payloads_));
+        break;
+      case Message::kApply:
+        std::ranges::move(received.descriptors, std::back_inserter(payloads_));
+        received.descriptors = std::exchange(payloads_, {});
+        return received;
       default:
         return received;
     }

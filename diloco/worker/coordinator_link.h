@@ -80,6 +80,7 @@ class CoordinatorLink {
   std::unique_ptr<WorkerStream> stream_;  // views the socket
   bool called_back_ = false;
   bool closed_ = false;
+  std::vector<Descriptor> payloads_;  // of the Apply that follows
   std::string waiting_for_;
 };
 

@@ -314,6 +314,11 @@ void WorkerServer::apply(const CommitRecord& record,
   std::vector<Descriptor> descriptors;
   descriptors.reserve(payloads.size());
   for (const std::filesystem::path& payload : payloads) {
+    if (descriptors.size() == kFrameDescriptorsMax) {
+      CoordinatorMessage before;
+      before.mutable_payloads();
+      implementation_->send_leader(before, std::exchange(descriptors, {}));
+    }
     descriptors.push_back(open_for_reading(payload));
   }
   implementation_->send_leader(message, std::move(descriptors));

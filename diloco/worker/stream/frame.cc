@@ -6,7 +6,6 @@
 #include <sys/un.h>
 
 #include <array>
-#include <cassert>
 #include <cerrno>
 #include <cstdint>
 #include <cstring>
@@ -21,13 +20,11 @@
 namespace causeway::diloco {
 namespace {
 
-constexpr std::size_t kFrameBytesMax = 16U << 20;
-constexpr std::size_t kDescriptorsMax = 128;  // the kernel's limit is 253
 constexpr std::size_t kReadBytes = 64U << 10;
 
 // Room for one control message with the most descriptors.
 struct ControlBuffer {
-  alignas(cmsghdr) std::array<char, CMSG_SPACE(kDescriptorsMax * sizeof(int))> bytes{};
+  alignas(cmsghdr) std::array<char, CMSG_SPACE(kFrameDescriptorsMax * sizeof(int))> bytes{};
 };
 
 void attach_descriptors(const std::vector<Descriptor>& descriptors, msghdr& message,
@@ -103,7 +100,7 @@ bool FrameReader::receive(int socket) {
     if (got < 0 && would_block()) return true;
     if (got <= 0) return false;
     take_descriptors(message, descriptors_);
-    if ((message.msg_flags & MSG_CTRUNC) != 0 || descriptors_.size() > kDescriptorsMax) {
+    if ((message.msg_flags & MSG_CTRUNC) != 0) {
       throw std::system_error(make_error_code(Errc::malformed), "too many descriptors in a frame");
     }
     buffer_.append(piece.data(), static_cast<std::size_t>(got));
@@ -111,12 +108,23 @@ bool FrameReader::receive(int socket) {
         inter::from_little_endian<std::uint32_t>(buffer_) > kFrameBytesMax) {
       throw std::system_error(make_error_code(Errc::malformed), "a frame is too large");
     }
-    if (buffer_.size() > kFrameHeaderBytes + kFrameBytesMax)
-      return true;  // the caller takes some first
+    const bool full = buffer_.size() > kFrameHeaderBytes + kFrameBytesMax ||
+                      descriptors_.size() >= kFrameDescriptorsMax;
+    if (full) return true;  // the caller takes some first
   }
 }
 
+namespace {
+
+void check(const FrameHeader& header) {
+  if (header.length > kFrameBytesMax || header.descriptors > kFrameDescriptorsMax)
+    throw std::system_error(make_error_code(Errc::malformed), "a frame is too large");
+}
+
+}  // namespace
+
 std::string frame_header(const FrameHeader& header) {
+  check(header);
   return inter::little_endian_text(static_cast<std::uint32_t>(header.length)) +
          inter::little_endian_text(static_cast<std::uint32_t>(header.descriptors));
 }
@@ -124,8 +132,7 @@ std::string frame_header(const FrameHeader& header) {
 FrameHeader read_frame_header(std::string_view bytes) {
   const FrameHeader header{inter::from_little_endian<std::uint32_t>(bytes),
                            inter::from_little_endian<std::uint32_t>(bytes.substr(4))};
-  if (header.length > kFrameBytesMax || header.descriptors > kDescriptorsMax)
-    throw std::system_error(make_error_code(Errc::malformed), "a frame is too large");
+  check(header);
   return header;
 }
 
@@ -146,7 +153,6 @@ std::optional<Frame> FrameReader::next() {
 }
 
 void FrameWriter::add(Frame frame) {
-  assert(frame.bytes.size() <= kFrameBytesMax && frame.descriptors.size() <= kDescriptorsMax);
   frame.bytes.insert(0, frame_header({frame.bytes.size(), frame.descriptors.size()}));
   frames_.push_back(std::move(frame));
 }

@@ -27,15 +27,19 @@ struct Frame {
 
 // What both ends name when they attach; it counts up with every change that an older end would
 // misread.
-inline constexpr std::uint32_t kWorkerProtocol = 6;
+inline constexpr std::uint32_t kWorkerProtocol = 7;
+
+inline constexpr std::size_t kFrameBytesMax = 16U << 20;
+inline constexpr std::size_t kFrameDescriptorsMax = 128;  // the kernel's limit is 253
 
 inline constexpr std::size_t kFrameHeaderBytes = 8;
 
 struct FrameHeader {
   std::size_t length = 0, descriptors = 0;
 };
+// Both throw Errc::malformed for a frame that is too large; the latter of bytes that begin with
+// one.
 std::string frame_header(const FrameHeader& header);
-// Of bytes that begin with one. Throws Errc::malformed for a frame that is too large.
 FrameHeader read_frame_header(std::string_view bytes);
 
 // Collects frames from a socket, whatever pieces they arrive in.
@@ -54,6 +58,7 @@ class FrameReader {
 // Frames on their way out.
 class FrameWriter {
  public:
+  // Throws Errc::malformed for a frame that is too large.
   void add(Frame frame);
   // Writes what the socket takes without blocking; true when nothing is left. Throws
   // Errc::coordinator_lost if the other side is gone.

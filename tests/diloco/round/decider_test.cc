@@ -73,6 +73,46 @@ TEST_F(DeciderTest, CommitsAtOnceWhenEverybodyIsThere) {
   EXPECT_EQ(record->next_k, 4);
 }
 
+// A record that one member fills would be more than a worker takes, and weigh as it likes.
+TEST_F(DeciderTest, ListsSoMuchLateWorkOfOneRegionAtATime) {
+  ProtocolOptions with_staleness = options(2);
+  with_staleness.staleness_max = 2;
+  decider_ = Decider(with_staleness, membership(), nullptr);
+  for (const char* region : {"b", "c"}) decider_.set_up(region, true);
+  for (Round round = 0; round < 3; ++round) {
+    for (const char* region : {"a", "b", "c"}) {
+      Contribution made = contribution(region);
+      made.round = round;
+      made.data_begin = 100 * round;
+      made.data_cursor = 100 * round + 1;
+      give(made);
+      for (std::uint32_t part = 1; part <= 16 && region[0] == 'c'; ++part) {
+        made.part = part;
+        made.data_begin = made.data_cursor++;
+        if (round == 2) give(made);
+      }
+    }
+    if (round == 2) break;
+    const auto record = decide(Time{0}).record;
+    ASSERT_TRUE(record);
+    decider_.open_next(*record);
+  }
+  const auto record = decide(Time{0}).record;
+  ASSERT_TRUE(record);
+  EXPECT_EQ(record->participants.size(), 2 + 8);
+  decider_.open_next(*record);
+  for (const char* region : {"a", "b", "c"}) {
+    Contribution made = contribution(region);
+    made.round = 3;
+    made.data_begin = 300;
+    made.data_cursor = 301;
+    give(made);
+  }
+  const auto next = decide(Time{0}).record;
+  ASSERT_TRUE(next);
+  EXPECT_EQ(next->participants.size(), 3 + 8);  // its fresh work, and the next eight
+}
+
 // A disk may spoil what it had checked.
 TEST_F(DeciderTest, AHolderThatLostItsCopyIsNone) {
   for (const char* region : {"a", "b", "c"}) give(contribution(region));

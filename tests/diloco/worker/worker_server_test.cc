@@ -284,6 +284,39 @@ TEST_P(WorkerServerTest, CarriesPayloadsBothWays) {
   EXPECT_EQ(std::get<Apply>(apply).payloads[1].bytes()[7], std::byte{'p'});
 }
 
+// A record of many regions, or of much late work, lists more than the kernel passes on at once.
+TEST_P(WorkerServerTest, CarriesMorePayloadsThanOneFrameTakes) {
+  start(1);
+  CommitRecord record{.run_id = "run", .round = 3, .participants = {}, .state = {}, .next_k = 1};
+  std::vector<std::filesystem::path> files;
+  for (std::uint32_t i = 0; i < 2 * kFrameDescriptorsMax + 44; ++i) {
+    const std::string content = "payload " + std::to_string(i);
+    files.push_back(directory_.path() / content);
+    std::ofstream(files.back(), std::ios::binary) << content;
+    record.participants.push_back({.region = "eu",
+                                   .round = i / 16,
+                                   .part = i % 16,
+                                   .payload = {.hash = {}, .size_bytes = content.size()}});
+  }
+  record.round = record.participants.back().round;
+  const auto session = attach(0, 1);
+  session->contribute({.run_id = "run", .region = "eu", .round = 3},
+                      SealedBytes(std::as_bytes(std::span(kContent))));
+  on_server([&] {
+    script_.answer = [&] { server_->apply(record, files); };
+    return 0;
+  });
+  const Instruction apply = session->next(keep);
+  ASSERT_TRUE(std::holds_alternative<Apply>(apply));
+  const auto& payloads = std::get<Apply>(apply).payloads;
+  ASSERT_EQ(payloads.size(), files.size());
+  for (std::size_t i = 0; i < files.size(); ++i) {
+    const std::span<const std::byte> bytes = payloads[i].bytes();
+    const std::string_view text(reinterpret_cast<const char*>(bytes.data()), bytes.size());
+    EXPECT_EQ(text, "payload " + std::to_string(i));
+  }
+}
+
 TEST_P(WorkerServerTest, CarriesSnapshotsBothWays) {
   start(1);
   const std::filesystem::path file = file_of_content(directory_.path());
