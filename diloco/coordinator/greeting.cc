@@ -76,6 +76,8 @@ Judgement judge(const Greeting& ours, const std::string& peer, const std::string
         fmt::format("{} does not speak version {} of the protocol: run the same program everywhere",
                     peer, kProtocolVersion));
   }
+  if (!may_be_incarnation(theirs.incarnation()))
+    return refuse({}, RefusalKind::configuration, peer + " gives its disk a name that is too long");
   if (theirs.region() != peer) {
     return refuse(
         theirs, RefusalKind::configuration,

@@ -122,8 +122,15 @@ asio::awaitable<void> PeerLinks::stop() {
 
 // ---- What is said to them ----
 
+// A message that no link takes would be made again at the next start: what waits for it waits.
 void PeerLinks::carry_out(const SendMessage& action) {
-  mesh_.send(action.peer, serialize(action.message));
+  try {
+    mesh_.send(action.peer, serialize(action.message));
+  } catch (const std::system_error& error) {
+    if (error.code() != inter::Errc::frame_too_large) throw;
+    if (const auto more = oversized_.note(action.peer))
+      spdlog::error("{}: {}. It was not sent{}", context_.options.region, error.what(), *more);
+  }
 }
 
 void PeerLinks::carry_out(const PushBlob& action) {

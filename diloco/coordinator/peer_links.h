@@ -12,6 +12,7 @@
 #include "diloco/coordinator/coordinator_context.h"
 #include "diloco/coordinator/greeting.h"
 #include "diloco/log/membership.h"
+#include "inter/base/retry.h"
 #include "inter/mesh/mesh.h"
 
 namespace causeway::diloco {
@@ -80,6 +81,7 @@ class PeerLinks : public inter::MeshHandler {
   CoordinatorContext context_;
   Membership members_;                               // to whom there are links
   std::map<std::string, std::string> incarnations_;  // as greeted
+  inter::LogThrottle oversized_;                     // messages
   std::map<std::string, double> costs_;
   std::set<std::string> refusals_;               // peers that this region and they refuse
   std::map<std::string, inter::Endpoint> told_;  // second addresses that the log named

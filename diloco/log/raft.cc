@@ -4,10 +4,13 @@
 #include <cassert>
 #include <utility>
 
+#include "diloco/log/wire.h"
+
 namespace causeway::diloco {
 namespace {
 
 constexpr std::size_t kEntriesPerMessage = 64;
+constexpr std::size_t kEntryBytesPerMessage = 1U << 20;  // but one entry, whatever its size
 // Heartbeats. Well below the time after which a leader that gets nothing committed is not followed
 // any more: a peer that was paused must get entries before it thinks so.
 constexpr int kPatienceMax = 8;
@@ -276,15 +279,24 @@ void Raft::send(const std::string& region, decltype(RaftMessage::body) body) {
   output_.messages.emplace_back(region, RaftMessage{options_.incarnation, std::move(body)});
 }
 
+// How many from `first` on go into one.
+std::size_t Raft::entries_for_message(Index first) const {
+  std::size_t count = 0, bytes = 0;
+  for (Index index = first; index <= log_.last() && count < kEntriesPerMessage; ++index) {
+    bytes += encoded_bytes(log_.at(index));
+    if (count > 0 && bytes > kEntryBytesPerMessage) break;
+    ++count;
+  }
+  return count;
+}
+
 void Raft::send_entries(const std::string& region, Peer& peer, Time now) {
   const Index first = peer.next;
   // One message with entries at a time. A heartbeat repeats what was not answered, later each time:
   // a peer that takes long must not be given more to do for it.
   const bool unanswered = peer.asked > 0;
   const bool due = !unanswered || now >= peer.repeat_at;
-  const std::size_t count = due && first <= log_.last()
-                                ? std::min<std::size_t>(kEntriesPerMessage, log_.last() - first + 1)
-                                : 0;
+  const std::size_t count = due ? entries_for_message(first) : 0;
   send(region, AppendEntries{.term = term_,
                              .previous_index = first - 1,
                              .previous_term = log_.term_at(first - 1),

@@ -147,6 +147,7 @@ class Raft {
   void stand(Role candidacy, Time now);
   void count_vote(const std::string& region, Time now);
   void send(const std::string& region, decltype(RaftMessage::body) body);
+  std::size_t entries_for_message(Index first) const;
   void send_entries(const std::string& region, Peer& peer, Time now);
   void send_entries_to_all(Time now);
   void advance_commit(Time now);

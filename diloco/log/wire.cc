@@ -62,6 +62,11 @@ KDecision decode(const wire::KDecision& from) {
           .spending = decode_spending(from)};
 }
 
+bool may_be_incarnation(const std::string& text) {
+  constexpr std::size_t kIncarnationMax = 64;
+  return text.size() <= kIncarnationMax;
+}
+
 void encode(const Member& member, wire::Member* out) {
   out->set_region(member.region);
   out->set_address(member.address);
@@ -87,6 +92,12 @@ Origin take(const wire::Origin& message) {
 
 }  // namespace
 
+std::size_t encoded_bytes(const LogEntry& entry) {
+  wire::LogEntry out;
+  encode(entry, &out);
+  return out.ByteSizeLong();
+}
+
 void encode(const LogEntry& entry, wire::LogEntry* out) {
   out->set_term(entry.term);
   if (const auto* record = std::get_if<CommitRecord>(&entry.body)) {
@@ -102,8 +113,13 @@ void encode(const LogEntry& entry, wire::LogEntry* out) {
   }
 }
 
+// One member's word can bring its entry into every log, and the log into every message.
 Member decode(const wire::Member& message) {
+  constexpr std::size_t kNameMax = 63, kAddressMax = 300;
   if (message.region().empty()) throw_malformed("a member has no name");
+  if (message.region().size() > kNameMax || message.address().size() > kAddressMax ||
+      !may_be_incarnation(message.incarnation()))
+    throw_malformed("a member's name, address or incarnation is too long");
   return {.region = message.region(),
           .address = message.address(),
           .witness = message.witness(),
@@ -201,6 +217,7 @@ void encode(const RaftMessage& message, wire::RaftMessage* out) {
 }
 
 RaftMessage decode(const wire::RaftMessage& message) {
+  if (!may_be_incarnation(message.incarnation())) throw_malformed("an incarnation is too long");
   RaftMessage decoded{.incarnation = message.incarnation(), .body = {}};
   switch (message.body_case()) {
     case wire::RaftMessage::kVoteRequest:

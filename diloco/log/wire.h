@@ -2,6 +2,7 @@
 // by .cc files only.
 #pragma once
 
+#include <cstddef>
 #include <initializer_list>
 #include <string>
 
@@ -38,5 +39,9 @@ Member decode(const wire::Member& message);
 LogEntry decode(const wire::LogEntry& message);
 RaftMessage decode(const wire::RaftMessage& message);
 NamedTensors decode(const wire::Tensors& message);
+// It is no longer than the name of a region's disk can be.
+bool may_be_incarnation(const std::string& text);
+
+std::size_t encoded_bytes(const LogEntry& entry);
 
 }  // namespace causeway::diloco

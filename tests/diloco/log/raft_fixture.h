@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <functional>
 #include <map>
 #include <memory>
 #include <string>
@@ -70,6 +71,7 @@ class RaftTest : public ::testing::Test {
       if (region == mute_) continue;
       for (LogEntry& entry : output.committed) committed_[region].push_back(std::move(entry));
       for (auto& [to, message] : output.messages) {
+        if (watch_) watch_(message);
         nodes_.at(to)->on_message(region, message, now_);
         any = true;
       }
@@ -100,6 +102,7 @@ class RaftTest : public ::testing::Test {
   std::map<std::string, std::string> incarnations_;
   std::map<std::string, std::vector<LogEntry>> committed_;
   std::string mute_;  // it says nothing by itself
+  std::function<void(const RaftMessage&)> watch_;
 };
 
 }  // namespace causeway::diloco

@@ -3,6 +3,7 @@
 
 #include <deque>
 
+#include "diloco/log/messages.h"
 #include "tests/diloco/log/raft_fixture.h"
 
 namespace causeway::diloco {
@@ -207,6 +208,31 @@ TEST_F(RaftTest, AFollowerThatLagsGetsEntriesThatLeftTheLeadersMemory) {
   }
   run(seconds{3});
   EXPECT_EQ(records(lagging), 300);
+}
+
+// No link takes a message of more than 4 MiB.
+TEST_F(RaftTest, LargeEntriesAreSentInSeveralMessages) {
+  constexpr Round kRounds = 40;
+  build({"a", "b", "c"});
+  connect_all();
+  run(seconds{3});
+  const std::string lagging = leader() == "c" ? "b" : "c", leading = leader();
+  cut_off(lagging);
+  for (Round round = 0; round < kRounds; ++round) {
+    CommitRecord large = record(round);
+    large.run_id.assign(100'000, 'x');
+    nodes_.at(leading)->propose(large, now_);
+  }
+  run(milliseconds{50});
+  connect(leading, lagging);
+  std::size_t largest = 0;
+  watch_ = [&](const RaftMessage& message) {
+    largest = std::max(largest, serialize(Message(message)).size());
+  };
+  run(seconds{3});
+  EXPECT_EQ(records(lagging), kRounds);
+  EXPECT_LT(largest, 2U << 20);
+  EXPECT_GT(largest, 500'000U) << "several at a time";
 }
 
 // It is not sent the same entries ever more often, which would make it slower still.

@@ -149,6 +149,22 @@ TEST(ShardRecords, MoreThan64ShardsAreRefused) {
   EXPECT_THAT(complaint_of([] { through_the_wire(Holding{cut_in(65)}); }), HasSubstr(said));
 }
 
+// ---- Members ----
+
+// Its word for itself comes into every log, and from there into every message to who lags.
+TEST(MemberMessages, NamesAndAddressesThatAreNoneAreTooLong) {
+  const auto refused = [](Member member) {
+    return complaint_of([&] { through_the_wire(ChangeMember{std::move(member)}); });
+  };
+  const std::string longest_host = std::string(253, 'h') + ":65535";
+  EXPECT_EQ(refused({.region = std::string(63, 'r'), .address = longest_host}), "accepted");
+  EXPECT_THAT(refused({.region = std::string(64, 'r')}), HasSubstr("too long"));
+  EXPECT_THAT(refused({.region = "r", .address = std::string(301, 'h')}), HasSubstr("too long"));
+  EXPECT_THAT(refused({.region = "r", .incarnation = std::string(65, 'i')}), HasSubstr("too long"));
+  const RaftMessage vote{.incarnation = std::string(65, 'i'), .body = VoteReply{}};
+  EXPECT_THAT(complaint_of([&] { through_the_wire(vote); }), HasSubstr("too long"));
+}
+
 // ---- Between leader and summers ----
 
 TEST(ShardMessages, ADraftComesBack) {
