@@ -1,6 +1,9 @@
 #include "diloco/log/messages.h"
 
 #include <algorithm>
+#include <string_view>
+#include <unordered_map>
+#include <unordered_set>
 
 #include <fmt/format.h>
 
@@ -16,31 +19,61 @@ std::string shape_text(const NamedTensor& tensor) {
   return "(" + text + ")";
 }
 
-const NamedTensor* find(const NamedTensors& tensors, const std::string& name) {
-  const auto found = std::ranges::find(tensors, name, &NamedTensor::name);
-  return found == tensors.end() ? nullptr : &*found;
+using ByName = std::unordered_map<std::string_view, const NamedTensor*>;
+
+ByName by_name(const NamedTensors& tensors) {
+  ByName named;
+  for (const NamedTensor& tensor : tensors) named[tensor.name] = &tensor;
+  return named;
+}
+
+bool are_alike(const NamedTensor& a, const NamedTensor& b) {
+  return a.name == b.name && a.shape == b.shape;
+}
+
+// What a message holds beside the names: numbers and digests.
+std::size_t bytes_about(const NamedTensor& tensor) {
+  return tensor.name.size() + 10 * tensor.shape.size() + 50;
 }
 
 }  // namespace
 
 std::string other_tensor(const NamedTensors& here, const NamedTensors& there,
                          const std::string& region) {
+  const auto [mine, theirs] = std::ranges::mismatch(here, there, are_alike);
+  if (mine == here.end() && theirs == there.end()) return {};
+  const ByName named_here = by_name(here), named_there = by_name(there);
   for (const NamedTensor& own : here) {
-    const NamedTensor* const other = find(there, own.name);
-    if (other == nullptr) return region + " has no tensor \"" + own.name + "\", which is here";
-    if (own.shape != other->shape) {
+    const auto other = named_there.find(own.name);
+    if (other == named_there.end())
+      return region + " has no tensor \"" + own.name + "\", which is here";
+    if (own.shape != other->second->shape) {
       return "the tensor \"" + own.name + "\" has the shape " + shape_text(own) + " here and " +
-             shape_text(*other) + " in " + region;
+             shape_text(*other->second) + " in " + region;
     }
   }
-  for (std::size_t i = 0; i < there.size(); ++i) {
-    if (find(here, there[i].name) == nullptr)
-      return region + " has a tensor \"" + there[i].name + "\", which is not here";
-    if (here[i].name == there[i].name) continue;
-    return fmt::format("tensor number {} is \"{}\" here and \"{}\" in {}", i + 1, here[i].name,
-                       there[i].name, region);
+  for (const NamedTensor& other : there) {
+    if (!named_here.contains(other.name))
+      return region + " has a tensor \"" + other.name + "\", which is not here";
   }
-  return {};
+  if (mine == here.end() || theirs == there.end()) return region + " has a name twice";
+  return fmt::format("tensor number {} is \"{}\" here and \"{}\" in {}", mine - here.begin() + 1,
+                     mine->name, theirs->name, region);
+}
+
+std::vector<Tensors> in_pieces(const NamedTensors& tensors) {
+  constexpr std::size_t kPieceBytes = 1U << 20;
+  std::vector<Tensors> pieces;
+  std::size_t bytes = kPieceBytes;
+  for (std::size_t i = 0; i < tensors.size(); ++i) {
+    bytes += bytes_about(tensors[i]);
+    if (bytes > kPieceBytes) {
+      pieces.push_back({.tensors = {}, .earlier = i, .total = tensors.size()});
+      bytes = bytes_about(tensors[i]);
+    }
+    pieces.back().tensors.push_back(tensors[i]);
+  }
+  return pieces;
 }
 
 std::optional<std::string> other_values(const NamedTensors& here, const NamedTensors& there) {
@@ -63,8 +96,12 @@ void encode(const NamedTensors& tensors, wire::Tensors* out) {
 }
 
 NamedTensors decode(const wire::Tensors& message) {
+  constexpr std::size_t kTensorNameMax = 1000;
   NamedTensors tensors;
+  std::unordered_set<std::string_view> names;
   for (const wire::Tensor& one : message.tensors()) {
+    if (one.name().size() > kTensorNameMax) throw_malformed("a tensor's name is too long");
+    if (!names.insert(one.name()).second) throw_malformed("two tensors have one name");
     NamedTensor tensor{.name = one.name(), .shape = {one.shape().begin(), one.shape().end()}};
     if (!one.values().empty()) tensor.values = decode_digest(one.values());
     tensors.push_back(std::move(tensor));
@@ -153,7 +190,10 @@ void put(const Finished&, wire::PeerMessage* out) {
 }
 
 void put(const Tensors& tensors, wire::PeerMessage* out) {
-  encode(tensors.tensors, out->mutable_tensors());
+  wire::Tensors* body = out->mutable_tensors();
+  encode(tensors.tensors, body);
+  body->set_earlier(tensors.earlier);
+  body->set_total(tensors.total);
 }
 
 void put(const Draft& draft, wire::PeerMessage* out) {
@@ -266,7 +306,9 @@ Message parse_message(const std::string& bytes) {
     case wire::PeerMessage::kShardSums:
       return take(message.shard_sums());
     case wire::PeerMessage::kTensors:
-      return Tensors{decode(message.tensors())};
+      return Tensors{.tensors = decode(message.tensors()),
+                     .earlier = message.tensors().earlier(),
+                     .total = message.tensors().total()};
     case wire::PeerMessage::BODY_NOT_SET:
       break;
   }

@@ -126,10 +126,14 @@ struct ChangeMember {
 // From the leader: every region that could be waited for has the last version.
 struct Finished {};
 
-// What the sender's program trains. Sent when a link comes up and when the program attaches.
+// What the sender's program trains, or a piece of that: a model of many small tensors has more
+// names than one message takes. Sent when a link comes up and when the program attaches.
 struct Tensors {
   NamedTensors tensors;
+  std::uint64_t earlier = 0;  // tensors in the pieces before
+  std::uint64_t total = 0;    // in all pieces
 };
+std::vector<Tensors> in_pieces(const NamedTensors& tensors);
 
 using Message = std::variant<Status, Holding, RaftMessage, Diverged, ChangeMember, Finished,
                              Tensors, Holdings, Draft, ShardSums>;

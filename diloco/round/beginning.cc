@@ -1,6 +1,7 @@
 #include "diloco/round/beginning.h"
 
 #include <algorithm>
+#include <iterator>
 #include <set>
 #include <utility>
 
@@ -9,22 +10,40 @@
 #include "inter/base/text.h"
 
 namespace causeway::diloco {
+namespace {
+
+constexpr std::uint64_t kTensorsMax = std::uint64_t{1}
+                                      << 18U;  // more than a worker can attach with
+
+}  // namespace
 
 // ---- What happened ----
 
 void Beginning::on_attached() {
   const NamedTensors& tensors = region_.worker.tensors();
-  if (tensors.empty()) return;
-  region_.peers.broadcast(Tensors{tensors});
+  for (auto& [peer, told] : told_)
+    if (has_told(peer)) told.other = other_tensor(tensors, told.tensors, peer);
+  for (const Tensors& piece : in_pieces(tensors)) region_.peers.broadcast(piece);
 }
 
-void Beginning::hear(const std::string& peer, NamedTensors tensors) {
-  told_[peer] = std::move(tensors);
+bool Beginning::has_told(const std::string& peer) const {
+  const auto told = told_.find(peer);
+  return told != told_.end() && !told->second.tensors.empty();
+}
+
+// Pieces come in order over one link; another link begins with the first again.
+void Beginning::hear(const std::string& peer, Tensors piece) {
+  Told& told = told_[peer];
+  if (piece.earlier == 0) told.coming.clear();
+  if (piece.earlier != told.coming.size() || piece.total > kTensorsMax) return;
+  std::ranges::move(piece.tensors, std::back_inserter(told.coming));
+  if (told.coming.size() < piece.total) return;
+  told.tensors = std::exchange(told.coming, {});
+  told.other = other_tensor(region_.worker.tensors(), told.tensors, peer);
 }
 
 void Beginning::tell(const std::string& peer) {
-  const NamedTensors& tensors = region_.worker.tensors();
-  if (!tensors.empty()) region_.peers.send(peer, Tensors{tensors});
+  for (const Tensors& piece : in_pieces(region_.worker.tensors())) region_.peers.send(peer, piece);
 }
 
 // Before the first round the founder alone is right. Later what most regions train is: no single
@@ -38,12 +57,10 @@ void Beginning::check(Time now) {
     if (first && *first != region_.options.self) check_against(*first);
     return;
   }
-  const NamedTensors& own = region_.worker.tensors();
   const std::set<std::string> members = region_.agreement.members().regions();
   std::vector<std::string> others;
-  for (const auto& [peer, tensors] : told_) {
-    const bool differs = !other_tensor(own, tensors, peer).empty();
-    if (differs && members.contains(peer)) others.push_back(peer);
+  for (const auto& [peer, told] : told_) {
+    if (!told.other.empty() && members.contains(peer)) others.push_back(peer);
   }
   if (2 * others.size() > members.size()) check_against(others.front());
 }
@@ -51,8 +68,8 @@ void Beginning::check(Time now) {
 void Beginning::check_against(const std::string& peer) {
   const auto told = told_.find(peer);
   if (told == told_.end()) return;
-  const std::string clause = other_tensor(region_.worker.tensors(), told->second, peer);
-  if (clause.empty()) return check_values(peer, told->second);
+  const std::string& clause = told->second.other;
+  if (clause.empty()) return check_values(peer, told->second.tensors);
   region_.out.end(2, clause + ": the program of " + region_.options.self +
                          " trains another model than the run. Start the same one in every region");
 }
@@ -88,9 +105,9 @@ void Beginning::check_values(const std::string& peer, const NamedTensors& there)
 // A worker that only knows its configuration names no tensors.
 bool Beginning::fits(const std::string& peer) const {
   const auto told = told_.find(peer);
-  const NamedTensors there = told == told_.end() ? NamedTensors{} : told->second;
-  if (!other_tensor(region_.worker.tensors(), there, peer).empty()) return false;
-  return region_.options.initial != InitialValues::equal || !other_value(there);
+  if (!has_told(peer)) return region_.worker.tensors().empty();
+  if (!told->second.other.empty()) return false;
+  return region_.options.initial != InitialValues::equal || !other_value(told->second.tensors);
 }
 
 // The log's first entry gives one region a vote.
@@ -124,7 +141,7 @@ bool Beginning::needs_initial_snapshot() const {
 
 bool Beginning::takes_the_founders() const {
   const std::optional<std::string> first = founder();
-  if (!first || *first == region_.options.self || !told_.contains(*first)) return false;
+  if (!first || *first == region_.options.self || !has_told(*first)) return false;
   const std::optional<Applied> theirs = applied_by(*first), own = region_.worker.applied();
   return region_.options.initial == InitialValues::founder && !region_.worker.tensors().empty() &&
          theirs && own && theirs->version == 0 && own->version == 0 && theirs->state != own->state;

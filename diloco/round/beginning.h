@@ -22,7 +22,7 @@ class Beginning {
 
   // ---- What happened ----
   void on_attached();  // this region's worker
-  void hear(const std::string& peer, NamedTensors tensors);
+  void hear(const std::string& peer, Tensors piece);
   void tell(const std::string& peer);  // whose link came up
   // Ends this region if what it trains is not what the others train.
   void check(Time now);
@@ -41,6 +41,7 @@ class Beginning {
 
  private:
   std::optional<std::string> founder() const;  // that is in the run, and trains
+  bool has_told(const std::string& peer) const;
   std::optional<Applied> applied_by(const std::string& region) const;
   std::optional<Snapshot> snapshot_of(const std::string& region) const;
   bool takes_the_founders() const;
@@ -49,10 +50,16 @@ class Beginning {
   void check_values(const std::string& peer, const NamedTensors& there);
   std::optional<std::string> other_value(const NamedTensors& there) const;  // that counts
 
+  struct Told {
+    NamedTensors tensors;
+    std::string other;    // other_tensor() of this region's and these; empty until they are there
+    NamedTensors coming;  // the pieces so far
+  };
+
   Region& region_;
-  std::map<std::string, NamedTensors> told_;  // by the others
-  std::optional<Time> ready_at_;              // for the first round
-  bool said_ = false;                         // that it takes the founder's values
+  std::map<std::string, Told> told_;  // by the others
+  std::optional<Time> ready_at_;      // for the first round
+  bool said_ = false;                 // that it takes the founder's values
 };
 
 }  // namespace causeway::diloco

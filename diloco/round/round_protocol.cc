@@ -271,7 +271,7 @@ void RoundProtocol::on(const PeerSaid& event) {
                    [&](const Draft& draft) { summing_.hear(peer, draft); },
                    [&](const ShardSums& sums) { leader_.hear(peer, sums, now_); }, agree, ask,
                    [&](const Finished&) { end_.on_finished(peer); },
-                   [&](const Tensors& told) { beginning_.hear(peer, told.tensors); },
+                   [&](const Tensors& told) { beginning_.hear(peer, told); },
                    [&](const auto& other) { hear(peer, other); }},
              event.message);
 }

@@ -71,7 +71,7 @@ class BeginningTest : public ::testing::Test {
     status.applied = fresh(state);
     status.snapshot = snapshot;
     region_->peers.hear(peer, status);
-    beginning_->hear(peer, theirs);
+    for (const Tensors& piece : in_pieces(theirs)) beginning_->hear(peer, piece);
     beginning_->check(seconds{1});
   }
   // The message that the region ended with; empty: it did not end.
@@ -110,6 +110,54 @@ TEST_F(BeginningTest, ListsOfTensorsCrossAsTheyAre) {
   list.push_back({.name = "scalar", .shape = {}});
   EXPECT_EQ(parse_tensors(serialize(list)), list);
   EXPECT_THROW(parse_tensors("\x0a\xff"), std::system_error);
+}
+
+// As of a mixture of experts: a message takes 4 MiB, and looking for each name takes too long.
+TEST_F(BeginningTest, AModelOfVeryManyTensorsIsToldInPieces) {
+  NamedTensors many;
+  for (int i = 0; i < 100'000; ++i) {
+    many.push_back({.name = "layers.experts." + std::to_string(i) + ".weight",
+                    .shape = {64, 64},
+                    .values = Digest{1}});
+  }
+  const std::vector<Tensors> pieces = in_pieces(many);
+  EXPECT_GT(pieces.size(), 5U);
+  NamedTensors told;
+  for (const Tensors& piece : pieces) {
+    const std::string bytes = serialize(Message(piece));
+    EXPECT_LT(bytes.size(), 2U << 20);
+    const Tensors read = std::get<Tensors>(parse_message(bytes));
+    EXPECT_EQ(read.earlier, told.size());
+    EXPECT_EQ(read.total, many.size());
+    told.insert(told.end(), read.tensors.begin(), read.tensors.end());
+  }
+  EXPECT_EQ(told, many);
+  hear("a", many, 1);
+  NamedTensors own = many;
+  own.back().shape = {64};
+  attach(own, 1);
+  EXPECT_THAT(end(), HasSubstr("experts.99999.weight\" has the shape (64) here and (64, 64) in a"));
+}
+
+TEST_F(BeginningTest, WithoutItsLastPieceAListIsNone) {
+  attach(tensors(1), 1);
+  connect("a");
+  Tensors piece{.tensors = {tensors(1)[0]}, .earlier = 0, .total = 2};
+  beginning_->hear("a", piece);
+  beginning_->check(seconds{1});
+  attach(tensors(1), 1);
+  EXPECT_EQ(end(), "");
+  EXPECT_FALSE(beginning_->fits("a"));
+  piece = {.tensors = {tensors(1)[1]}, .earlier = 1, .total = 2};
+  beginning_->hear("a", piece);
+  EXPECT_TRUE(beginning_->fits("a"));
+}
+
+// It would be looked for at a place that the other list does not have.
+TEST_F(BeginningTest, AListWithANameTwiceIsRefused) {
+  const NamedTensors twice{tensors(1)[0], tensors(1)[0], tensors(1)[0]};
+  EXPECT_THROW(parse_message(serialize(Message(Tensors{.tensors = twice}))), std::system_error);
+  EXPECT_EQ(other_tensor({twice[0]}, twice, "a"), "a has a name twice");
 }
 
 TEST_F(BeginningTest, OtherShapesThanThoseOfWhoeverElseEndNothing) {

@@ -104,11 +104,11 @@ TEST_F(SecondVoteTest, IsNotGivenToAProgramThatIsRefused) {
     trains("b", 1);
     trains("a", 1, wide);
     EXPECT_EQ(get_votes(), "") << "what b trains is not known";
-    beginning_->hear("b", narrow);
+    beginning_->hear("b", {.tensors = narrow});
     EXPECT_EQ(get_votes(), "");
-    beginning_->hear("b", other);
+    beginning_->hear("b", {.tensors = other});
     EXPECT_EQ(get_votes(), initial == InitialValues::equal ? "" : "b");
-    beginning_->hear("b", wide);
+    beginning_->hear("b", {.tensors = wide});
     EXPECT_EQ(get_votes(), "b");
   }
 }
