@@ -58,7 +58,7 @@ std::optional<Membership> MemberChanges::next_asked() {
       member.incarnation = known == nullptr ? "" : known->incarnation;
       changed = with(membership, std::move(member));
     }
-    const bool nothing = changed == membership || changed.members.empty();
+    const bool nothing = changed == membership || changed.members.empty() || changes_role(change);
     if (!nothing && !suffices(*asked)) {
       ++asked;
       continue;
@@ -71,6 +71,20 @@ std::optional<Membership> MemberChanges::next_asked() {
     return changed;
   }
   return std::nullopt;
+}
+
+// It would begin everybody's pass over the data anew, in other parts: no slip of an operator, and
+// no member's word about itself, may do that.
+bool MemberChanges::changes_role(const ChangeMember& change) const {
+  const std::string& region = change.member.region;
+  const Member* known = agreement_.members().find(region);
+  if (change.remove || known == nullptr || known->witness == change.member.witness) return false;
+  out_.note(Note::Severity::warning,
+            "somebody asks that " + region +
+                (known->witness ? ", a witness, trains" : ", which trains, is a witness") +
+                ". A member keeps its role: to change it, `causeway members remove " + region +
+                "`, then add it");
+  return true;
 }
 
 // Without most of the votes no round is made.

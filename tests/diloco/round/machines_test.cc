@@ -93,6 +93,24 @@ TEST_F(MachinesTest, MemberChangesOfOneMemberLeaveTheOthersAMajority) {
   EXPECT_LE(added, 8U);
 }
 
+// Not by the operator who forgets --witness, and not by the member itself.
+TEST_F(MachinesTest, MemberChangesLeaveAMemberItsRole) {
+  MemberChanges changes(region_, beginning_);
+  for (const std::string& by : {region_.options.self, std::string("b")}) {
+    changes.ask({.member = {.region = "b", .address = "there:1", .witness = true}}, by);
+    EXPECT_FALSE(changes.next()) << by;
+    const std::vector<Note> notes = taken<Note>();
+    ASSERT_EQ(notes.size(), 1U) << by;
+    EXPECT_NE(notes[0].text.find("`causeway members remove b`"), std::string::npos);
+  }
+  changes.ask({.member = {.region = "b", .address = "there:1"}}, "b");
+  const std::optional<Membership> next = changes.next();
+  ASSERT_TRUE(next);
+  EXPECT_EQ(next->find("b")->address, "there:1");
+  EXPECT_FALSE(next->find("b")->witness);
+  EXPECT_EQ(next->find("b")->incarnation, "b's disk");
+}
+
 TEST_F(MachinesTest, MemberChangesTakeTheVoteOfALostDisk) {
   region_.peers.set_up("b", "b's new disk");
   MemberChanges changes(region_, beginning_);
