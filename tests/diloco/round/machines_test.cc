@@ -458,6 +458,25 @@ TEST(RunEndOfABarrenRun, DoesNotEndWellIfItRestartsAtTheEnd) {
   EXPECT_EQ(ended->exit_code, 2);
 }
 
+// Region a's worker has ended; region b is behind.
+TEST(WaitingForTheEnd, NamesTheOthersWhereTheOwnWorkerIsDone) {
+  ProtocolOptions options = options_of_a();
+  options.pace.steps = 12;  // three rounds
+  BarrenRun run(3, options);
+  ASSERT_TRUE(run.region.history.over());
+  const DataCheck data_check{run.region};
+  const auto waiting = [&] {
+    return waiting_for(run.region, run.leader, run.beginning, data_check, run.end, Time{0});
+  };
+  EXPECT_EQ(waiting(), "this region's workers") << "it has a result to write";
+  run.region.worker.attach({.version = 3}, "run1");
+  run.region.worker.ask();
+  run.region.worker.finish({.version = 3});
+  EXPECT_EQ(waiting(), "") << "it is busy";
+  run.region.worker.lose();
+  EXPECT_EQ(waiting(), "the other regions to reach the last round (b)");
+}
+
 TEST_F(MachinesTest, StatusIsReportedWhenItChanges) {
   region_.report.publish(Time{0});
   region_.report.publish(seconds{5});
@@ -471,12 +490,12 @@ TEST_F(MachinesTest, StatusIsReportedWhenItChanges) {
 }
 
 TEST_F(MachinesTest, WaitingForSaysWhatIsMissing) {
-  EXPECT_EQ(waiting_for(region_, leader_, beginning_, data_check_, Time{0}),
+  EXPECT_EQ(waiting_for(region_, leader_, beginning_, data_check_, end_, Time{0}),
             "this region's workers");
   region_.worker.attach({}, std::nullopt);
-  EXPECT_EQ(waiting_for(region_, leader_, beginning_, data_check_, Time{0}), "");
+  EXPECT_EQ(waiting_for(region_, leader_, beginning_, data_check_, end_, Time{0}), "");
   region_.worker.ask();
-  EXPECT_NE(waiting_for(region_, leader_, beginning_, data_check_, Time{0})
+  EXPECT_NE(waiting_for(region_, leader_, beginning_, data_check_, end_, Time{0})
                 .find("a majority of the regions"),
             std::string::npos);
 }
