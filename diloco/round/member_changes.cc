@@ -8,6 +8,27 @@
 #include "inter/base/text.h"
 
 namespace causeway::diloco {
+namespace {
+
+// As certificates have it.
+bool can_be_name(const std::string& text) {
+  constexpr std::size_t kBytesMax = 63;
+  const auto allowed = [](char c) {
+    return (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') || c == '-';
+  };
+  return !text.empty() && text.size() <= kBytesMax && std::ranges::all_of(text, allowed);
+}
+
+// Whether it leads anywhere is not known here. But all that is agreed on stays in everybody's log
+// for ever, and many entries of it go into one message: what is too long for a mesh to send ends
+// whoever leads.
+bool can_be_address(const std::string& text) {
+  constexpr std::size_t kBytesMax = 300;  // a host name has at most 253
+  const auto allowed = [](char c) { return c >= ' ' && c <= '~'; };
+  return text.size() <= kBytesMax && std::ranges::all_of(text, allowed);
+}
+
+}  // namespace
 
 std::optional<Membership> MemberChanges::next() {
   if (!agreement_.raft().electorate().settled()) return std::nullopt;
@@ -17,6 +38,11 @@ std::optional<Membership> MemberChanges::next() {
 
 void MemberChanges::ask(const ChangeMember& change, const std::string& by) {
   constexpr auto kPerMember = 8;
+  const Member& asked_for = change.member;
+  if (!change.remove && !(can_be_name(asked_for.region) && can_be_address(asked_for.address))) {
+    return out_.note(Note::Severity::warning,
+                     by + " asks for a member whose name or address can be none: ignored");
+  }
   const auto same = std::ranges::find_if(asked_, [&change](const Asked& asked) {
     return asked.change.remove == change.remove && asked.change.member == change.member;
   });

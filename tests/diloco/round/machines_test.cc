@@ -111,6 +111,27 @@ TEST_F(MachinesTest, MemberChangesLeaveAMemberItsRole) {
   EXPECT_EQ(next->find("b")->incarnation, "b's disk");
 }
 
+// It would stay in every log, and a message with some of these is too long to be sent.
+TEST_F(MachinesTest, MemberChangesTakeNothingThatCanBeNoNameOrAddress) {
+  MemberChanges changes(region_, beginning_);
+  const std::string longest_address = std::string(294, 'x') + ":12345";
+  const std::vector<Member> lies = {{.region = std::string(64, 'x')},
+                                    {.region = "new\nline"},
+                                    {.region = "../new"},
+                                    {.region = ""},
+                                    {.region = "b", .address = longest_address + "6"},
+                                    {.region = "b", .address = "two\nlines:1"}};
+  for (const Member& lie : lies) {
+    changes.ask({.member = lie}, "b");
+    EXPECT_FALSE(changes.next()) << lie.region;
+    EXPECT_EQ(taken<Note>().size(), 1U) << lie.region;
+  }
+  changes.ask({.member = {.region = "b", .address = longest_address}}, "b");
+  EXPECT_TRUE(changes.next());
+  changes.ask({.member = {.region = std::string(63, 'x')}}, "b");
+  EXPECT_TRUE(changes.next());
+}
+
 TEST_F(MachinesTest, MemberChangesTakeTheVoteOfALostDisk) {
   region_.peers.set_up("b", "b's new disk");
   MemberChanges changes(region_, beginning_);
