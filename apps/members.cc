@@ -6,11 +6,13 @@
 #include <string>
 
 #include <fmt/format.h>
+#include <spdlog/spdlog.h>
 #include <asio/io_context.hpp>
 #include <asio/steady_timer.hpp>
 
 #include "apps/commands.h"
 #include "apps/run/config/config.h"
+#include "apps/run/region/asked_member.h"
 #include "diloco/coordinator/operator_door.h"
 #include "diloco/ledger/ledger.h"
 #include "inter/mesh/mesh.h"
@@ -64,19 +66,16 @@ void require_member(const diloco::Membership& membership, const std::string& nam
 }
 
 // The leader's word is in the ledger when a majority has it.
-void change(const MembersFlags& flags, bool remove) {
-  diloco::ask_coordinator(
-      flags.directory,
-      {.member = {.region = flags.name, .address = flags.address, .witness = flags.witness},
-       .remove = remove});
+void change(const MembersFlags& flags, const diloco::Member& asked, bool remove) {
+  diloco::ask_coordinator(flags.directory, {.member = asked, .remove = remove});
   asio::io_context context;
   const auto deadline = std::chrono::steady_clock::now() + kPatience;
   for (;;) {
     const diloco::Membership now = membership_in(flags.directory);
-    const diloco::Member* member = now.find(flags.name);
+    const diloco::Member* member = now.find(asked.region);
     const bool done = remove ? member == nullptr
-                             : member != nullptr && member->address == flags.address &&
-                                   member->witness == flags.witness;
+                             : member != nullptr && member->address == asked.address &&
+                                   member->witness == asked.witness;
     if (done) return list(now);
     if (std::chrono::steady_clock::now() > deadline) {
       throw std::system_error(
@@ -89,6 +88,15 @@ void change(const MembersFlags& flags, bool remove) {
     }
     asio::steady_timer(context, kPoll).wait();
   }
+}
+
+void add_member(const MembersFlags& flags) {
+  const diloco::Membership membership = membership_in(flags.directory);
+  const diloco::Member asked = run::asked_member(
+      membership, {.region = flags.name, .address = flags.address, .witness = flags.witness});
+  const std::string warning = run::dial_only_warning(membership, asked);
+  if (!warning.empty()) spdlog::warn("{}", warning);
+  change(flags, asked, false);
 }
 
 CLI::App* add_command(CLI::App* members, const char* name, const char* text,
@@ -113,20 +121,20 @@ void add_members(CLI::App& app, int&) {
   add->add_option("NAME", flags->name, "The region, as its certificate says")->required();
   add->add_option("ADDRESS", flags->address,
                   "HOST:PORT at which others dial it; without it, it dials them");
-  add->add_flag("--witness", flags->witness, "It votes without training");
+  add->add_flag("--witness", flags->witness, "It votes without training; a member keeps its role");
   add->callback([flags] {
     inter::check_region_name(flags->name);
     if (!flags->address.empty() && inter::parse_endpoint(flags->address).port == 0) {
       throw run::ConfigError("ADDRESS " + flags->address +
                              ": nobody can dial port 0; give the port that the region listens on");
     }
-    change(*flags, false);
+    add_member(*flags);
   });
   CLI::App* remove = add_command(members, "remove", "Take a region out of the run", flags);
   remove->add_option("NAME", flags->name, "The region")->required();
   remove->callback([flags] {
     require_member(membership_in(flags->directory), flags->name);
-    change(*flags, true);
+    change(*flags, {.region = flags->name}, true);
   });
 }
 

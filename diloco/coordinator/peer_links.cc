@@ -82,6 +82,9 @@ inter::MeshOptions PeerLinks::mesh_options() {
   inter::MeshOptions mesh = context_.options.mesh;
   mesh.self = context_.options.region;
   Dialled all = dialled_now();
+  const Membership configured = configured_membership(context_.options);
+  for (const auto& [peer, endpoint] : all.first)
+    if (configured.find(peer) == nullptr) mesh.named_by_others.insert(peer);
   mesh.peers = std::move(all.first);
   mesh.second_addresses = std::move(all.second);
   return mesh;

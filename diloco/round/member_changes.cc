@@ -8,6 +8,27 @@
 #include "inter/base/text.h"
 
 namespace causeway::diloco {
+namespace {
+
+// As certificates have it.
+bool can_be_name(const std::string& text) {
+  constexpr std::size_t kBytesMax = 63;
+  const auto allowed = [](char c) {
+    return (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') || c == '-';
+  };
+  return !text.empty() && text.size() <= kBytesMax && std::ranges::all_of(text, allowed);
+}
+
+// Whether it leads anywhere is not known here. But all that is agreed on stays in everybody's log
+// for ever, and many entries of it go into one message: what is too long for a mesh to send ends
+// whoever leads.
+bool can_be_address(const std::string& text) {
+  constexpr std::size_t kBytesMax = 300;  // a host name has at most 253
+  const auto allowed = [](char c) { return c >= ' ' && c <= '~'; };
+  return text.size() <= kBytesMax && std::ranges::all_of(text, allowed);
+}
+
+}  // namespace
 
 std::optional<Membership> MemberChanges::next() {
   if (!agreement_.raft().electorate().settled()) return std::nullopt;
@@ -17,6 +38,11 @@ std::optional<Membership> MemberChanges::next() {
 
 void MemberChanges::ask(const ChangeMember& change, const std::string& by) {
   constexpr auto kPerMember = 8;
+  const Member& asked_for = change.member;
+  if (!change.remove && !(can_be_name(asked_for.region) && can_be_address(asked_for.address))) {
+    return out_.note(Note::Severity::warning,
+                     by + " asks for a member whose name or address can be none: ignored");
+  }
   const auto same = std::ranges::find_if(asked_, [&change](const Asked& asked) {
     return asked.change.remove == change.remove && asked.change.member == change.member;
   });
@@ -58,7 +84,7 @@ std::optional<Membership> MemberChanges::next_asked() {
       member.incarnation = known == nullptr ? "" : known->incarnation;
       changed = with(membership, std::move(member));
     }
-    const bool nothing = changed == membership || changed.members.empty();
+    const bool nothing = changed == membership || changed.members.empty() || changes_role(change);
     if (!nothing && !suffices(*asked)) {
       ++asked;
       continue;
@@ -71,6 +97,20 @@ std::optional<Membership> MemberChanges::next_asked() {
     return changed;
   }
   return std::nullopt;
+}
+
+// It would begin everybody's pass over the data anew, in other parts: no slip of an operator, and
+// no member's word about itself, may do that.
+bool MemberChanges::changes_role(const ChangeMember& change) const {
+  const std::string& region = change.member.region;
+  const Member* known = agreement_.members().find(region);
+  if (change.remove || known == nullptr || known->witness == change.member.witness) return false;
+  out_.note(Note::Severity::warning,
+            "somebody asks that " + region +
+                (known->witness ? ", a witness, trains" : ", which trains, is a witness") +
+                ". A member keeps its role: to change it, `causeway members remove " + region +
+                "`, then add it");
+  return true;
 }
 
 // Without most of the votes no round is made.

@@ -27,6 +27,7 @@ class MemberChanges {
   // `by`: this region if its own operator asks, otherwise a member, who may lie. A member's word is
   // enough for what is about itself, for a new region, and to remove one without a vote. For
   // anything else more than half of the members must say the same, whom it is about not counted.
+  // Nobody's word changes the role of a member, or adds what can be no name or address.
   void ask(const ChangeMember& change, const std::string& by);
   void clear() { asked_.clear(); }
   // The membership to propose now, if any.
@@ -39,6 +40,7 @@ class MemberChanges {
   };
   std::optional<Membership> next_asked();
   bool suffices(const Asked& asked) const;
+  bool changes_role(const ChangeMember& change) const;
   std::optional<Membership> next_vote();
   std::optional<Membership> first_votes() const;
   bool is_candidate(const Member& member) const;  // for a vote

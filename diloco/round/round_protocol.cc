@@ -423,14 +423,24 @@ std::string decision_sentence(const Region& of, const Leader& leader, Time now) 
   return contributions.empty() || agreed ? contributions : votes_sentence(of);
 }
 
+std::string last_round_sentence(const Region& of, const RunEnd& end) {
+  std::string names;
+  for (const std::string& region : end.unfinished())
+    if (region != of.options.self) inter::append_item(names, region);
+  return "the other regions to reach the last round" + (names.empty() ? "" : " (" + names + ")");
+}
+
 }  // namespace
 
 std::string waiting_for(const Region& of, const Leader& leader, const Beginning& beginning,
-                        const DataCheck& data_check, Time now) {
+                        const DataCheck& data_check, const RunEnd& end, Time now) {
   if (of.out.ended()) return {};
   if (of.history.run_id().empty()) return "any region of the run to say which run this is";
   if (!of.options.witness) {
-    if (!of.worker.attached()) return "this region's workers";
+    if (!of.worker.attached()) {
+      const bool has_ended = of.history.over() && of.worker.told_to_finish();
+      return has_ended ? last_round_sentence(of, end) : "this region's workers";
+    }
     if (of.worker.continuing()) return cut_off_sentence(of) + "; training goes on meanwhile";
     if (!of.worker.ready()) return {};
     if (std::string sentence = data_check.waiting_for(now);
@@ -438,7 +448,7 @@ std::string waiting_for(const Region& of, const Leader& leader, const Beginning&
       return sentence;
     if (std::string sentence = catching_up_sentence(of); !sentence.empty()) return sentence;
   }
-  if (of.history.over()) return "the other regions to reach the last round";
+  if (of.history.over()) return last_round_sentence(of, end);
   if (!of.options.witness && !of.history.share()) {
     return fmt::format("the record of round {}, which gives this region its share of the data",
                        of.history.version());

@@ -118,7 +118,7 @@ using Event =
 // Who waits for whom, for what, and how far it is, in words.
 // One sentence on what this region waits for; empty while its worker is busy.
 std::string waiting_for(const Region& region, const Leader& leader, const Beginning& beginning,
-                        const DataCheck& data_check, Time now);
+                        const DataCheck& data_check, const RunEnd& end, Time now);
 
 class RoundProtocol {
  public:
@@ -180,7 +180,7 @@ class RoundProtocol {
   std::vector<inter::BlobId> wanted() const { return region_.fetcher.wanted(); }
   // One sentence on what this region waits for; empty while its worker is busy.
   std::string waiting_for(Time now) const {
-    return diloco::waiting_for(region_, leader_, beginning_, data_check_, now);
+    return diloco::waiting_for(region_, leader_, beginning_, data_check_, end_, now);
   }
 
  private:

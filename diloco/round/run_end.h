@@ -41,6 +41,9 @@ class RunEnd {
   };
   std::optional<Lost> lost(Time now);
 
+  // Who does not hold the last version yet, as far as this region knows, and is waited for.
+  std::set<std::string> unfinished() const;
+
   // Ends this region if it is time.
   void check(Time now);
   // When to look again at the latest.
@@ -61,7 +64,6 @@ class RunEnd {
 
   bool worker_done() const;
   bool is_done(const std::string& peer) const;
-  std::set<std::string> unfinished() const;
   Time linger() const;
   bool may_go_on() const;
   std::optional<Time> end_deadline() const;

@@ -29,6 +29,7 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -84,6 +85,9 @@ struct MeshOptions {
   std::map<std::string, Endpoint> peers;
   // Where to dial some of them if that does not lead to the peer.
   std::map<std::string, Endpoint> second_addresses = {};
+  // Those that this region's own configuration does not name. Others may name anybody, so none of
+  // these keeps the mesh from starting.
+  std::set<std::string> named_by_others = {};
   bool dial_only = false;  // nobody can dial this region (NAT, firewall): it dials every peer
   Credentials credentials;
   std::chrono::milliseconds heartbeat_interval{500};
@@ -169,7 +173,8 @@ class Mesh : public Channel {
   ~Mesh() override;
 
   // Binds and starts accepting and dialling. Throws std::system_error naming the address if it
-  // cannot bind, or the file if a credential cannot be read.
+  // cannot bind, or the file if a credential cannot be read, and Errc::unreachable_peer if a peer
+  // that the configuration names cannot be dialled and neither can we.
   void start();
   // Closes every connection and joins every coroutine. From its beginning on the handler is not
   // called any more; the same holds for the destructor, after which the executor may still have to
@@ -177,8 +182,9 @@ class Mesh : public Channel {
   asio::awaitable<void> stop();
 
   // The roster changed: peers that are new are linked to, those that are gone are dropped (told to
-  // the handler as down, later), an address that changed is used from the next dialling on. Throws
-  // Errc::unreachable_peer if one cannot be dialled and neither can we.
+  // the handler as down, later), an address that changed is used from the next dialling on. A peer
+  // that cannot be dialled while neither can we is reached by way of a third region, and the log
+  // says once what to do.
   void set_peers(const std::map<std::string, Endpoint>& peers,
                  const std::map<std::string, Endpoint>& second_addresses = {});
   // All are dropped, and whoever links until the next set_peers() is refused for this reason.

@@ -1,5 +1,7 @@
 #include "inter/mesh/mesh_core.h"
 
+#include <utility>
+
 #include <spdlog/spdlog.h>
 
 #include "inter/mesh/resolve.h"
@@ -65,6 +67,7 @@ void MeshCore::start(const Self& self) {
   spdlog::info("{}: at most {} MB of buffers for {} peers", self->options_.self,
                peak_bytes(self->options_, self->spool_.capacity_bytes()) / 1'000'000,
                self->options_.peers.size());
+  self->refuse_unreachable();
   if (!self->options_.dial_only) open_door(self);
   const auto second_addresses = self->options_.second_addresses;
   self->set_peers(self, self->options_.peers, second_addresses);
@@ -106,16 +109,40 @@ asio::awaitable<void> MeshCore::watch_credentials(Self self) {
   }
 }
 
+std::set<std::string> MeshCore::unreachable(const std::map<std::string, Endpoint>& peers) const {
+  std::set<std::string> names;
+  for (const auto& [name, endpoint] : peers)
+    if (name != options_.self && endpoint.host.empty() && options_.dial_only) names.insert(name);
+  return names;
+}
+
+// What the configuration says is its author's to mend before anything runs.
+void MeshCore::refuse_unreachable() const {
+  for (const std::string& name : unreachable(options_.peers)) {
+    if (options_.named_by_others.contains(name)) continue;
+    throw std::system_error(Errc::unreachable_peer,
+                            options_.self + " and " + name +
+                                " can both only dial out; give one of them an address that the "
+                                "other can dial");
+  }
+}
+
+// Anybody in the run may name such a peer at any time, so none ends a region that runs.
+void MeshCore::note_unreachable(const std::map<std::string, Endpoint>& peers) {
+  const std::set<std::string> before = std::exchange(unreachable_, unreachable(peers));
+  for (const std::string& name : unreachable_) {
+    if (before.contains(name)) continue;
+    spdlog::error(
+        "{0} and {1} can both only dial out, so they talk by way of a third region alone, as long "
+        "as one has links to both. Give one of them an address that the other can dial "
+        "(`causeway members add {1} HOST:PORT`), or remove {1} (`causeway members remove {1}`)",
+        options_.self, name);
+  }
+}
+
 void MeshCore::set_peers(const Self& self, const std::map<std::string, Endpoint>& peers,
                          const std::map<std::string, Endpoint>& second_addresses) {
-  for (const auto& [name, endpoint] : peers) {
-    if (name != options_.self && endpoint.host.empty() && options_.dial_only) {
-      throw std::system_error(Errc::unreachable_peer,
-                              options_.self + " and " + name +
-                                  " can both only dial out; give one of them an address that the "
-                                  "other can dial");
-    }
-  }
+  note_unreachable(peers);
   const bool others = options_.second_addresses != second_addresses;
   options_.second_addresses = second_addresses;
   const auto before = peers_;

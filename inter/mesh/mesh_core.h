@@ -180,6 +180,10 @@ class MeshCore : public std::enable_shared_from_this<MeshCore> {
   const Intake& intake() const { return *intake_; }
 
  private:
+  // Of these peers, those that cannot be dialled while we cannot be either.
+  std::set<std::string> unreachable(const std::map<std::string, Endpoint>& peers) const;
+  void refuse_unreachable() const;
+  void note_unreachable(const std::map<std::string, Endpoint>& peers);
   void add_peer(const Self& self, const std::string& name, const Endpoint& endpoint);
   void change_endpoint(const Self& self, const PeerPtr& peer, const Endpoint& endpoint);
   void remove_peer(const PeerPtr& peer, const std::string& reason);
@@ -269,8 +273,9 @@ class MeshCore : public std::enable_shared_from_this<MeshCore> {
   OpenConnections connections_;
   Strangers<Connection> strangers_{kUnauthenticatedMax};  // certified, but not yet greeted
   LogThrottle refusals_;
-  std::string refuses_all_;        // why; empty: it does not
-  std::set<std::string> dropped_;  // who may still ask how things are
+  std::string refuses_all_;            // why; empty: it does not
+  std::set<std::string> dropped_;      // who may still ask how things are
+  std::set<std::string> unreachable_;  // as the log said
   TaskGroup tasks_;
   bool restarts_ = false;  // our TCP begins anew after every pause
   bool stopping_ = false;

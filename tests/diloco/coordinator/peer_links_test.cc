@@ -100,6 +100,45 @@ TEST(PeerLinks, SayWhereTheyDialIfAMemberMovedAndTheFileDoesNotKnow) {
       << log.text();
 }
 
+// Region "a" can only dial out, and so can "b".
+class T8DialOnlyMember : public ::testing::Test {
+ protected:
+  T8DialOnlyMember() { region_.options_.mesh.dial_only = true; }
+  // The process of the coordinator as it starts, and what its log says.
+  void start() { PeerLinks(region_.context()).start(); }
+
+  test::CapturedLog log_;
+  testing::LoneRegion region_;
+};
+
+TEST_F(T8DialOnlyMember, OfTheFileEndsTheStart) {
+  region_.options_.members.push_back({.region = "b"});
+  try {
+    start();
+    ADD_FAILURE() << "nobody can dial";
+  } catch (const std::system_error& error) {
+    EXPECT_EQ(error.code(), inter::Errc::unreachable_peer);
+  }
+}
+
+// `members add` at any region: no word of another one may end this one, nor keep it from starting.
+TEST_F(T8DialOnlyMember, OfTheLogEndsNeitherARegionThatRunsNorItsNextStart) {
+  region_.begin();
+  PeerLinks links(region_.context());
+  links.start();
+  EXPECT_FALSE(log_.has("can both only dial out"));
+  region_.driver_->handle(OperatorAsked{{.member = {.region = "b"}}});
+  const auto joined = [&] { return region_.driver_->protocol().membership().find("b") != nullptr; };
+  for (int i = 0; i < 10'000 && !joined(); ++i) {
+    region_.driver_->handle(Tick{});
+    region_.loop_.run_for(std::chrono::milliseconds{1});
+  }
+  ASSERT_TRUE(joined());
+  EXPECT_NO_THROW(links.carry_out(UpdateMembers{region_.driver_->protocol().membership()}));
+  EXPECT_TRUE(log_.has("a and b can both only dial out")) << log_.text();
+  EXPECT_NO_THROW(start());
+}
+
 // A region that lost its disk learns the run from the next one that greets it.
 TEST(PeerLinks, GreetWithTheRunThatTheyHaveLearned) {
   testing::LoneRegion region(0, Start::join);

@@ -93,6 +93,45 @@ TEST_F(MachinesTest, MemberChangesOfOneMemberLeaveTheOthersAMajority) {
   EXPECT_LE(added, 8U);
 }
 
+// Not by the operator who forgets --witness, and not by the member itself.
+TEST_F(MachinesTest, MemberChangesLeaveAMemberItsRole) {
+  MemberChanges changes(region_, beginning_);
+  for (const std::string& by : {region_.options.self, std::string("b")}) {
+    changes.ask({.member = {.region = "b", .address = "there:1", .witness = true}}, by);
+    EXPECT_FALSE(changes.next()) << by;
+    const std::vector<Note> notes = taken<Note>();
+    ASSERT_EQ(notes.size(), 1U) << by;
+    EXPECT_NE(notes[0].text.find("`causeway members remove b`"), std::string::npos);
+  }
+  changes.ask({.member = {.region = "b", .address = "there:1"}}, "b");
+  const std::optional<Membership> next = changes.next();
+  ASSERT_TRUE(next);
+  EXPECT_EQ(next->find("b")->address, "there:1");
+  EXPECT_FALSE(next->find("b")->witness);
+  EXPECT_EQ(next->find("b")->incarnation, "b's disk");
+}
+
+// It would stay in every log, and a message with some of these is too long to be sent.
+TEST_F(MachinesTest, MemberChangesTakeNothingThatCanBeNoNameOrAddress) {
+  MemberChanges changes(region_, beginning_);
+  const std::string longest_address = std::string(294, 'x') + ":12345";
+  const std::vector<Member> lies = {{.region = std::string(64, 'x')},
+                                    {.region = "new\nline"},
+                                    {.region = "../new"},
+                                    {.region = ""},
+                                    {.region = "b", .address = longest_address + "6"},
+                                    {.region = "b", .address = "two\nlines:1"}};
+  for (const Member& lie : lies) {
+    changes.ask({.member = lie}, "b");
+    EXPECT_FALSE(changes.next()) << lie.region;
+    EXPECT_EQ(taken<Note>().size(), 1U) << lie.region;
+  }
+  changes.ask({.member = {.region = "b", .address = longest_address}}, "b");
+  EXPECT_TRUE(changes.next());
+  changes.ask({.member = {.region = std::string(63, 'x')}}, "b");
+  EXPECT_TRUE(changes.next());
+}
+
 TEST_F(MachinesTest, MemberChangesTakeTheVoteOfALostDisk) {
   region_.peers.set_up("b", "b's new disk");
   MemberChanges changes(region_, beginning_);
@@ -440,6 +479,25 @@ TEST(RunEndOfABarrenRun, DoesNotEndWellIfItRestartsAtTheEnd) {
   EXPECT_EQ(ended->exit_code, 2);
 }
 
+// Region a's worker has ended; region b is behind.
+TEST(WaitingForTheEnd, NamesTheOthersWhereTheOwnWorkerIsDone) {
+  ProtocolOptions options = options_of_a();
+  options.pace.steps = 12;  // three rounds
+  BarrenRun run(3, options);
+  ASSERT_TRUE(run.region.history.over());
+  const DataCheck data_check{run.region};
+  const auto waiting = [&] {
+    return waiting_for(run.region, run.leader, run.beginning, data_check, run.end, Time{0});
+  };
+  EXPECT_EQ(waiting(), "this region's workers") << "it has a result to write";
+  run.region.worker.attach({.version = 3}, "run1");
+  run.region.worker.ask();
+  run.region.worker.finish({.version = 3});
+  EXPECT_EQ(waiting(), "") << "it is busy";
+  run.region.worker.lose();
+  EXPECT_EQ(waiting(), "the other regions to reach the last round (b)");
+}
+
 TEST_F(MachinesTest, StatusIsReportedWhenItChanges) {
   region_.report.publish(Time{0});
   region_.report.publish(seconds{5});
@@ -453,12 +511,12 @@ TEST_F(MachinesTest, StatusIsReportedWhenItChanges) {
 }
 
 TEST_F(MachinesTest, WaitingForSaysWhatIsMissing) {
-  EXPECT_EQ(waiting_for(region_, leader_, beginning_, data_check_, Time{0}),
+  EXPECT_EQ(waiting_for(region_, leader_, beginning_, data_check_, end_, Time{0}),
             "this region's workers");
   region_.worker.attach({}, std::nullopt);
-  EXPECT_EQ(waiting_for(region_, leader_, beginning_, data_check_, Time{0}), "");
+  EXPECT_EQ(waiting_for(region_, leader_, beginning_, data_check_, end_, Time{0}), "");
   region_.worker.ask();
-  EXPECT_NE(waiting_for(region_, leader_, beginning_, data_check_, Time{0})
+  EXPECT_NE(waiting_for(region_, leader_, beginning_, data_check_, end_, Time{0})
                 .find("a majority of the regions"),
             std::string::npos);
 }

@@ -85,6 +85,30 @@ TEST_F(DetourTest, WithoutALinkAThirdRegionCarriesMessages) {
   EXPECT_TRUE(log_.has("a: b is up by way of c"));
 }
 
+TEST_F(DetourTest, RegionsThatBothOnlyDialOutTalkByWayOfAThirdOne) {
+  MeshOptions of_c = quick("c");
+  of_c.peers = {{"a", Endpoint{}}, {"b", Endpoint{}}};
+  c_ = &add(of_c);
+  c_->mesh->start();
+  const auto start_outbound = [&](const std::string& self, const std::string& other) {
+    MeshOptions outbound = quick(self);
+    outbound.dial_only = true;
+    outbound.peers = {{other, Endpoint{}}};
+    outbound.named_by_others = {other};
+    point(outbound, "c", c_->mesh->listening_port());
+    Region& region = add(outbound);
+    region.mesh->start();
+    return &region;
+  };
+  a_ = start_outbound("a", "b");
+  b_ = start_outbound("b", "a");
+  ASSERT_TRUE(meet("c"));
+  expect_messages("by way of c");
+  const BlobId id = a_->spool.put(make_bytes(100'000));
+  a_->mesh->push_blob("b", id);
+  EXPECT_TRUE(run_until([&] { return !b_->blobs.empty(); })) << "blobs too";
+}
+
 TEST_F(DetourTest, MessagesKeepTheirOrder) {
   start_all();
   ASSERT_TRUE(meet("c"));

@@ -190,5 +190,22 @@ TEST_F(T8DialOnly, TwoRegionsThatCanOnlyDialOutAreRefusedWithAdvice) {
   }
 }
 
+// Anybody in the run may name it: that must not end a region, now or at its next start.
+TEST_F(T8DialOnly, APeerThatOthersNameEndsNobodyAndIsLoggedOnce) {
+  MeshOptions outbound = options("a");
+  outbound.dial_only = true;
+  outbound.peers = {{"b", Endpoint{}}};
+  outbound.named_by_others = {"b"};
+  Region& a = add(outbound);
+  a.mesh->start();
+  const std::string sentence = "a and b can both only dial out, so they talk by way of a third";
+  EXPECT_TRUE(log_.has(sentence));
+  EXPECT_TRUE(log_.has("`causeway members add b HOST:PORT`"));
+  a.mesh->set_peers({{"b", Endpoint{}}, {"c", Endpoint{}}});
+  const std::string text = log_.text();
+  EXPECT_EQ(text.find(sentence), text.rfind(sentence));
+  EXPECT_TRUE(log_.has("a and c can both only dial out"));
+}
+
 }  // namespace
 }  // namespace causeway::inter

@@ -1,0 +1,69 @@
+#include "apps/run/region/asked_member.h"
+
+#include <fmt/format.h>
+
+#include "apps/run/config/config.h"
+#include "inter/base/text.h"
+
+namespace causeway::run {
+namespace {
+
+struct Others {
+  std::string dial_only;  // their names
+  std::string carriers;   // of what goes between two of these
+};
+
+// A witness carries messages, but no payloads of those that train.
+Others others_of(const diloco::Membership& membership, const diloco::Member& asked) {
+  Others others;
+  for (const diloco::Member& member : membership.members) {
+    if (member.region == asked.region) continue;
+    if (member.address.empty()) {
+      inter::append_item(others.dial_only, member.region);
+    } else if (asked.witness || !member.witness) {
+      inter::append_item(others.carriers, member.region);
+    }
+  }
+  return others;
+}
+
+void refuse_other_role(const diloco::Member& known, const diloco::Member& asked) {
+  if (known.witness || !asked.witness) return;
+  throw ConfigError(fmt::format(
+      "--witness: {0} is a member that trains, and a member keeps its role. To change it, take {0} "
+      "out first (`causeway members remove {0}`), then add it",
+      asked.region));
+}
+
+void refuse_uncarried(const diloco::Membership& membership, const diloco::Member& asked) {
+  const Others others = others_of(membership, asked);
+  if (!asked.address.empty() || others.dial_only.empty() || !others.carriers.empty()) return;
+  throw ConfigError(
+      fmt::format("NAME {0}: without an address it cannot be linked to {1}, which nobody can dial "
+                  "either, and no other region that can be dialled could carry what goes between "
+                  "them. Give {0} an address (HOST:PORT), or first one to {1}",
+                  asked.region, others.dial_only));
+}
+
+}  // namespace
+
+diloco::Member asked_member(const diloco::Membership& membership, diloco::Member asked) {
+  if (const diloco::Member* known = membership.find(asked.region)) {
+    refuse_other_role(*known, asked);
+    asked.witness = known->witness;
+  }
+  refuse_uncarried(membership, asked);
+  return asked;
+}
+
+std::string dial_only_warning(const diloco::Membership& membership, const diloco::Member& asked) {
+  const Others others = others_of(membership, asked);
+  if (!asked.address.empty() || others.dial_only.empty()) return {};
+  return fmt::format(
+      "nobody can dial {0}, nor {1}: what goes between them goes by way of a third region ({2}), "
+      "and stops while none of these has links to both. If anybody can dial {0}, give its address. "
+      "Otherwise leave {1} out of the file with which {0} starts: it may not name two such regions",
+      asked.region, others.dial_only, others.carriers);
+}
+
+}  // namespace causeway::run

@@ -1,0 +1,17 @@
+// What `causeway members add` may ask for, judged by the members that the run has.
+#pragma once
+
+#include <string>
+
+#include "diloco/log/membership.h"
+
+namespace causeway::run {
+
+// What to ask for: a member whose address is to change keeps its role. Throws ConfigError if the
+// run cannot have what was asked.
+diloco::Member asked_member(const diloco::Membership& membership, diloco::Member asked);
+
+// On a member that nobody can dial; empty: there is nothing to say.
+std::string dial_only_warning(const diloco::Membership& membership, const diloco::Member& asked);
+
+}  // namespace causeway::run
