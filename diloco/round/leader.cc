@@ -21,15 +21,15 @@ void Leader::lead(Time now) {
   Raft& raft = region_.agreement.raft();
   if (!raft.leads()) return step_down();
   if (!decider_) start(now);
-  if (const std::optional<Membership> changed = next_membership()) raft.propose(*changed, now);
+  if (const std::optional<Membership> changed = next_membership(now)) raft.propose(*changed, now);
   // A record stands under the members that precede it in the log.
   decider_->set_membership(raft.membership());
   decider_->set_applied(region_.options.self, region_.worker.applied());
   decide(now);
 }
 
-std::optional<Membership> Leader::next_membership() {
-  if (std::optional<Membership> changed = members_.next()) return changed;
+std::optional<Membership> Leader::next_membership(Time now) {
+  if (std::optional<Membership> changed = members_.next(now)) return changed;
   const bool settled = region_.agreement.raft().electorate().settled();
   return settled ? beginning_.proposal() : std::nullopt;
 }

@@ -77,7 +77,7 @@ class Leader {
   Decider::Steps steps() const;
   void tell_diverged(const Contribution& contribution);
 
-  std::optional<Membership> next_membership();
+  std::optional<Membership> next_membership(Time now);
 
   Region& region_;
   const Beginning& beginning_;

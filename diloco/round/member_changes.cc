@@ -1,6 +1,7 @@
 #include "diloco/round/member_changes.h"
 
 #include <algorithm>
+#include <chrono>
 #include <iterator>
 #include <utility>
 #include <vector>
@@ -30,10 +31,29 @@ bool can_be_address(const std::string& text) {
 
 }  // namespace
 
-std::optional<Membership> MemberChanges::next() {
+std::optional<Membership> MemberChanges::next(Time now) {
   if (!agreement_.raft().electorate().settled()) return std::nullopt;
-  if (std::optional<Membership> asked = next_asked()) return asked;
-  return next_vote();
+  if (std::optional<Membership> asked = next_asked(now)) return asked;
+  return next_vote(now);
+}
+
+bool MemberChanges::may_spend(const std::string& member, Time now) {
+  constexpr Time kRenewal = std::chrono::seconds{30};
+  const auto [entry, is_new] = budgets_.try_emplace(member);
+  Budget& budget = entry->second;
+  if (is_new) budget.renewed = now;
+  while (budget.left < Budget{}.left && budget.renewed + kRenewal <= now) {
+    ++budget.left;
+    budget.renewed += kRenewal;
+  }
+  if (budget.left == 0) return false;
+  if (budget.left-- == Budget{}.left) budget.renewed = now;
+  return true;
+}
+
+bool MemberChanges::may_propose(const Asked& asked, Time now) {
+  return asked.by.contains(self_) ||
+         std::ranges::any_of(asked.by, [&](const auto& member) { return may_spend(member, now); });
 }
 
 void MemberChanges::ask(const ChangeMember& change, const std::string& by) {
@@ -73,7 +93,7 @@ bool MemberChanges::suffices(const Asked& asked) const {
   return others == membership && membership.voters() == membership.members.size();
 }
 
-std::optional<Membership> MemberChanges::next_asked() {
+std::optional<Membership> MemberChanges::next_asked(Time now) {
   for (auto asked = asked_.begin(); asked != asked_.end();) {
     const ChangeMember change = asked->change;
     const Membership& membership = agreement_.members();
@@ -85,7 +105,7 @@ std::optional<Membership> MemberChanges::next_asked() {
       changed = with(membership, std::move(member));
     }
     const bool nothing = changed == membership || changed.members.empty() || changes_role(change);
-    if (!nothing && !suffices(*asked)) {
+    if (!nothing && !(suffices(*asked) && may_propose(*asked, now))) {
       ++asked;
       continue;
     }
@@ -149,7 +169,7 @@ bool MemberChanges::takes_the_beginning(const std::string& region, const Members
 }
 
 // A region that has caught up gets its vote; one that came back with another disk loses it.
-std::optional<Membership> MemberChanges::next_vote() {
+std::optional<Membership> MemberChanges::next_vote(Time now) {
   const Membership& membership = agreement_.members();
   if (membership.voters() == 1 && membership.members.size() >= 3) return first_votes();
   for (const Member& member : membership.members) {
@@ -157,6 +177,7 @@ std::optional<Membership> MemberChanges::next_vote() {
     const std::string incarnation = peers_.incarnation(member.region);
     const bool voted = member.region != self_ && !member.incarnation.empty();
     if (!voted || incarnation.empty() || member.incarnation == incarnation) continue;
+    if (!may_spend(member.region, now)) continue;
     out_.note(
         Note::Severity::warning,
         member.region + " came back without its ledger, so it has no vote until it has caught up");

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <deque>
+#include <map>
 #include <optional>
 #include <set>
 #include <string>
@@ -30,18 +31,25 @@ class MemberChanges {
   // Nobody's word changes the role of a member, or adds what can be no name or address.
   void ask(const ChangeMember& change, const std::string& by);
   void clear() { asked_.clear(); }
-  // The membership to propose now, if any.
-  std::optional<Membership> next();
+  // The membership to propose now, if any. The log keeps every one of them for ever, so what a
+  // member says alone gives a few at once and then one every half minute.
+  std::optional<Membership> next(Time now);
 
  private:
   struct Asked {
     ChangeMember change;
     std::set<std::string> by;
   };
-  std::optional<Membership> next_asked();
+  struct Budget {
+    int left = 8;
+    Time renewed{0};
+  };
+  bool may_spend(const std::string& member, Time now);
+  bool may_propose(const Asked& asked, Time now);
+  std::optional<Membership> next_asked(Time now);
   bool suffices(const Asked& asked) const;
   bool changes_role(const ChangeMember& change) const;
-  std::optional<Membership> next_vote();
+  std::optional<Membership> next_vote(Time now);
   std::optional<Membership> first_votes() const;
   bool is_candidate(const Member& member) const;  // for a vote
   Membership with_vote_of(const Membership& membership, Member member) const;
@@ -57,6 +65,7 @@ class MemberChanges {
   const Beginning& beginning_;
   Outbox& out_;
   std::deque<Asked> asked_;
+  std::map<std::string, Budget> budgets_;  // of members, for changes by their word
 };
 
 }  // namespace causeway::diloco

@@ -66,14 +66,14 @@ TEST_F(MachinesTest, LeaderDoesNothingWhereNobodyElectedIt) {
 
 TEST_F(MachinesTest, MemberChangesAreProposedOnce) {
   MemberChanges changes(region_, beginning_);
-  EXPECT_FALSE(changes.next());
+  EXPECT_FALSE(changes.next(Time{0}));
   changes.ask({.member = member("b")}, region_.options.self);  // a member already
   changes.ask({.member = member("c")}, region_.options.self);
-  const std::optional<Membership> next = changes.next();
+  const std::optional<Membership> next = changes.next(Time{0});
   ASSERT_TRUE(next);
   ASSERT_NE(next->find("c"), nullptr);
   EXPECT_EQ(next->find("c")->incarnation, "");  // no vote before it has caught up
-  EXPECT_FALSE(changes.next());
+  EXPECT_FALSE(changes.next(Time{0}));
 }
 
 // One member alone cannot make the run depend on it, however often it asks.
@@ -84,7 +84,7 @@ TEST_F(MachinesTest, MemberChangesOfOneMemberLeaveTheOthersAMajority) {
   }
   changes.ask({.member = {.region = "a", .witness = true}}, "b");  // as it is, but a witness
   std::size_t added = 0;
-  while (const std::optional<Membership> next = changes.next()) {
+  while (const std::optional<Membership> next = changes.next(Time{0})) {
     EXPECT_NE(next->find("a"), nullptr);
     EXPECT_FALSE(next->find("a")->witness);
     ++added;
@@ -93,18 +93,35 @@ TEST_F(MachinesTest, MemberChangesOfOneMemberLeaveTheOthersAMajority) {
   EXPECT_LE(added, 8U);
 }
 
+// The log keeps all of them.
+TEST_F(MachinesTest, MemberChangesByOneMembersWordComeSlowly) {
+  MemberChanges changes(region_, beginning_);
+  int asked = 0, proposed = 0;
+  const auto propose_all = [&](const std::string& by, Time now) {
+    for (int i = 0; i < 20; ++i) {
+      changes.ask({.member = {.region = "b", .address = "there:" + std::to_string(++asked)}}, by);
+      if (changes.next(now)) ++proposed;
+    }
+    return std::exchange(proposed, 0);
+  };
+  EXPECT_EQ(propose_all("b", seconds{1}), 8);
+  EXPECT_EQ(propose_all("b", seconds{30}), 0);
+  EXPECT_EQ(propose_all("b", seconds{92}), 3);
+  EXPECT_EQ(propose_all(region_.options.self, seconds{92}), 20);
+}
+
 // Not by the operator who forgets --witness, and not by the member itself.
 TEST_F(MachinesTest, MemberChangesLeaveAMemberItsRole) {
   MemberChanges changes(region_, beginning_);
   for (const std::string& by : {region_.options.self, std::string("b")}) {
     changes.ask({.member = {.region = "b", .address = "there:1", .witness = true}}, by);
-    EXPECT_FALSE(changes.next()) << by;
+    EXPECT_FALSE(changes.next(Time{0})) << by;
     const std::vector<Note> notes = taken<Note>();
     ASSERT_EQ(notes.size(), 1U) << by;
     EXPECT_NE(notes[0].text.find("`causeway members remove b`"), std::string::npos);
   }
   changes.ask({.member = {.region = "b", .address = "there:1"}}, "b");
-  const std::optional<Membership> next = changes.next();
+  const std::optional<Membership> next = changes.next(Time{0});
   ASSERT_TRUE(next);
   EXPECT_EQ(next->find("b")->address, "there:1");
   EXPECT_FALSE(next->find("b")->witness);
@@ -123,19 +140,19 @@ TEST_F(MachinesTest, MemberChangesTakeNothingThatCanBeNoNameOrAddress) {
                                     {.region = "b", .address = "two\nlines:1"}};
   for (const Member& lie : lies) {
     changes.ask({.member = lie}, "b");
-    EXPECT_FALSE(changes.next()) << lie.region;
+    EXPECT_FALSE(changes.next(Time{0})) << lie.region;
     EXPECT_EQ(taken<Note>().size(), 1U) << lie.region;
   }
   changes.ask({.member = {.region = "b", .address = longest_address}}, "b");
-  EXPECT_TRUE(changes.next());
+  EXPECT_TRUE(changes.next(Time{0}));
   changes.ask({.member = {.region = std::string(63, 'x')}}, "b");
-  EXPECT_TRUE(changes.next());
+  EXPECT_TRUE(changes.next(Time{0}));
 }
 
 TEST_F(MachinesTest, MemberChangesTakeTheVoteOfALostDisk) {
   region_.peers.set_up("b", "b's new disk");
   MemberChanges changes(region_, beginning_);
-  const std::optional<Membership> next = changes.next();
+  const std::optional<Membership> next = changes.next(Time{0});
   ASSERT_TRUE(next);
   EXPECT_EQ(next->find("b")->incarnation, "");
 }

@@ -63,7 +63,7 @@ class SecondVoteTest : public ::testing::Test {
   }
   // Empty: nobody.
   std::string get_votes() {
-    const std::optional<Membership> next = MemberChanges(*region_, *beginning_).next();
+    const std::optional<Membership> next = MemberChanges(*region_, *beginning_).next(Time{0});
     if (!next) return "";
     std::string regions;
     for (const Member& member : next->members) {
