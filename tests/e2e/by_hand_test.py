@@ -2,6 +2,7 @@
 import json
 import os
 import pathlib
+import resource
 import shutil
 import signal
 import sys
@@ -46,6 +47,20 @@ class ByHand(RunByHand):
         workers = [self.worker(config, region) for region in REGIONS[:2]]
         victim = self.launched_worker(config, REGIONS[2], {"CAUSEWAY_DIE_AT": str(trap)})
         victim.wait()
+        self.end_with_another_worker(config, coordinators, workers)
+
+    def test_a_worker_that_cannot_write_its_result_is_waited_for_until_it_can(self):
+        config = self.config(addresses=self.addresses, steps=30, **DENSE)
+        coordinators = self.start_coordinators(config)
+        workers = [self.worker(config, region) for region in REGIONS[:2]]
+        victim = self.worker(config, REGIONS[2])
+        # Room for what it contributes and for its log, not for its state.
+        resource.prlimit(victim.pid, resource.RLIMIT_FSIZE, (100_000, resource.RLIM_INFINITY))
+        self.assertIn("File too large", self.finish(victim, code=5))
+        self.end_with_another_worker(config, coordinators, workers)
+
+    def end_with_another_worker(self, config, coordinators, workers):
+        """The last region's worker is gone without its result: another one writes it."""
         self.finish_all(coordinators[:2] + workers)
         told = "the run is over: waiting for this region's worker, which has yet to write its result"
         wait_until(lambda: told in coordinators[2].log.read_text(), "the last coordinator to wait", coordinators[2])
