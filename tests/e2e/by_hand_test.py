@@ -236,6 +236,23 @@ listen = "{self.addresses[REGIONS[2]]}"
         for child in children[1:]:
             self.finish(child, code=130)
 
+    def test_a_closed_terminal_stops_a_region_with_its_state_saved_and_output_that_nobody_reads_ends_nothing(self):
+        config = self.config(addresses=self.addresses, steps=20_000)
+        region, nowhere = REGIONS[2], "> >(true) 2>&1"
+        coordinators = [self.coordinator(config, name, flag) for name, flag in zip(REGIONS[:2], ("--found", "--join"))]
+        workers = [self.worker(config, name) for name in REGIONS[:2]]
+        ours = [self.start_unread(nowhere, subcommand, config, "--region", region, *flags, "--directory",
+                                  self.region_directory(region))
+                for subcommand, flags in (("coordinator", ["--join"]), ("worker", ["--rank", 0]))]
+        wait_until(lambda: self.version(region) >= 3, "three rounds", ours[1])
+        for child in (ours[1], ours[0]):
+            for _ in range(2):  # the shell tells of it, and then the kernel
+                child.send_signal(signal.SIGHUP)
+            self.finish(child, code=130)
+        self.assertTrue(list((self.region_directory(region) / "checkpoints").glob("*.safetensors")))
+        for child in workers + coordinators:
+            child.terminate()
+
     def test_a_rank_is_one_worker(self):
         config = self.config(addresses=self.addresses)
         first = self.worker(config, "us-east")
