@@ -198,6 +198,7 @@ diloco::CoordinatorOptions options_at_start(const run::Config& config,
 
 int run_coordinator(const CoordinatorFlags& flags) {
   run::raise_open_files_limit();
+  run::outlive_readers();
   const run::Config config = run::load_config(flags.config, flags.overrides);
   if (const std::string concern = run::outer_concern(config); !concern.empty())
     spdlog::warn("{}", concern);

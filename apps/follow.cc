@@ -14,7 +14,6 @@
 #include <spdlog/spdlog.h>
 #include <asio/co_spawn.hpp>
 #include <asio/io_context.hpp>
-#include <asio/signal_set.hpp>
 
 #include "apps/commands.h"
 #include "apps/flags.h"
@@ -25,6 +24,8 @@
 #include "apps/run/follow/follow_report.h"
 #include "apps/run/follow/weights_image.h"
 #include "apps/run/follow/weights_patch.h"
+#include "apps/run/region/own_process.h"
+#include "apps/run/region/signal_watch.h"
 #include "apps/run/watch/checkpoint_hook.h"
 #include "apps/run/watch/metrics_server.h"
 #include "diloco/files/file_io.h"
@@ -175,6 +176,7 @@ class Served {
 };
 
 int run_follow(const FollowFlags& flags) {
+  run::outlive_readers();
   const run::Config config = run::load_config(flags.config, flags.overrides);
   const diloco::Descriptor locked = lock(flags.directory);
   run::FollowReport report;
@@ -204,9 +206,8 @@ int run_follow(const FollowFlags& flags) {
   };
 
   bool interrupted = false;
-  asio::signal_set signals(context, SIGINT, SIGTERM);
-  signals.async_wait([&](const asio::error_code& error, int) {
-    if (error) return;
+  run::SignalWatch signals(context.get_executor());
+  signals.wait([&](run::SignalWatch::Wish) {
     interrupted = true;
     context.stop();  // what is on disk is whole at any instant
   });

@@ -99,6 +99,7 @@ diloco::Descriptor claim(const std::filesystem::path& directory, std::uint32_t r
 
 int run_worker(const WorkerFlags& flags) {
   run::raise_open_files_limit();
+  run::outlive_readers();
   const run::Config config =
       run::load_config(flags.config, flags.overrides, run::Trainer::built_in);
   const auto directory = run::region_path(config, flags.region, flags.directory);

@@ -47,7 +47,7 @@ pid_t start_program(const wan_sim::PacketWan& wan, const std::string& region,
   // Nothing may leave the child: unwinding would take the parent's namespaces away.
   try {
     wan.namespaces().enter(region);
-    run::unblock_stop_signals();
+    run::restore_signals();
     ::execvp(argv[0], argv.data());
     std::fprintf(stderr, "causeway: cannot run %s: %s\n", argv[0],
                  std::generic_category().message(errno).c_str());
@@ -95,6 +95,7 @@ class PacketCommand {
 
   int run() {
     run::watch_stop_signals();
+    run::outlive_readers();
     begun_ = Clock::now();
     if (!flags_.program.empty()) program_ = start_program(*wan_, flags_.run_in, flags_.program);
     if (capture_) capture_->start();

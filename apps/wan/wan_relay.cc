@@ -3,7 +3,6 @@
 
 #include <algorithm>
 #include <chrono>
-#include <csignal>
 #include <cstdio>
 #include <functional>
 #include <map>
@@ -16,13 +15,13 @@
 #include <asio/io_context.hpp>
 #include <asio/ip/tcp.hpp>
 #include <asio/ip/udp.hpp>
-#include <asio/signal_set.hpp>
 #include <asio/steady_timer.hpp>
 
 #include <fmt/format.h>
 #include <CLI/CLI.hpp>
 
 #include "apps/run/region/own_process.h"
+#include "apps/run/region/signal_watch.h"
 #include "apps/wan/wan_console.h"
 #include "apps/wan/wan_map.h"
 #include "apps/wan/wan_sim.h"
@@ -131,7 +130,7 @@ class RelayCommand {
  public:
   RelayCommand(const WanSimFlags& flags, const wan_sim::Scenario& scenario)
       : scenario_(scenario),
-        signals_(context_, SIGINT, SIGTERM),
+        signals_(context_.get_executor()),
         end_(context_),
         console_(flags, scenario, context_.get_executor()) {
     std::vector<WanMap> maps;
@@ -157,9 +156,8 @@ class RelayCommand {
     std::fflush(stdout);
     Figures figures(context_, *relay_, pairs_, [this] { console_.record_figures(); });
     figures.start();
-    signals_.async_wait([this](std::error_code error, int) {
-      if (!error) finish(kExitInterrupted);
-    });
+    run::outlive_readers();
+    signals_.wait([this](run::SignalWatch::Wish) { finish(kExitInterrupted); });
     wan_sim::make_this_thread_punctual();
     context_.run();
     const wan_sim::Verdict verdict = console_.judge();
@@ -202,7 +200,7 @@ class RelayCommand {
 
   const wan_sim::Scenario& scenario_;
   asio::io_context context_{1};
-  asio::signal_set signals_;
+  run::SignalWatch signals_;
   asio::steady_timer end_;
   WanConsole console_;  // the relay tells it what happens until its end
   std::optional<wan_sim::Relay> relay_;

@@ -214,7 +214,7 @@ OrderedJson StatusFiles::to_line(const AppliedRound& round, const RegionStatus& 
       {"region", region_},
       {"participants", participants},
       {"listed", std::ranges::find(participants, region_) != participants.end()},
-      {"loss", progress.loss()},
+      {"loss", progress.has_loss() ? OrderedJson(progress.loss()) : OrderedJson(nullptr)},
       {"val_loss", validated ? OrderedJson(progress.val_loss()) : OrderedJson(nullptr)},
       {"tokens_per_s", progress.tokens_per_s()},
       {"waited_for", status.waited_for},

@@ -32,6 +32,7 @@ nlohmann::ordered_json to_json(const Progress& progress) {
   each_number([&](const char* key, auto get, auto) { json[key] = (progress.*get)(); });
   for (const char* unknown : {"device_memory_peak_bytes", "mfu"})
     if (json[unknown] == 0) json[unknown] = nullptr;
+  if (!progress.has_loss()) json["loss"] = nullptr;
   if (!progress.has_val_loss()) json["val_loss"] = nullptr;
   json["phase"] = progress.phase();
   return json;

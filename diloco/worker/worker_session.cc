@@ -34,7 +34,6 @@ class SocketSession : public WorkerSession {
   SocketSession(AttachRequest request, WorkerDial dialled)
       : request_(std::move(request)), link_(std::move(dialled)) {}
 
-  // A trainer that has finished need not say so itself.
   ~SocketSession() override;
   SocketSession(const SocketSession&) = delete;
   SocketSession& operator=(const SocketSession&) = delete;
@@ -64,7 +63,6 @@ class SocketSession : public WorkerSession {
   Attachment attachment_;
   bool asked_ = false;  // what to do: the answer is still to come
   std::size_t handed_over_bytes_ = 0;
-  bool finished_ = false;
   Progress reported_;
 };
 
@@ -115,7 +113,6 @@ Instruction SocketSession::next(const KeepWaiting& keep_waiting) {
   Received received = link_.wait(keep_waiting);
   asked_ = false;
   link_.forget_call();  // that was about the instruction before
-  finished_ = received.message.body_case() == Message::kFinish;
   return to_instruction(std::move(received));
 }
 
@@ -209,12 +206,11 @@ void SocketSession::data_read(const DataDigests& data) {
   link_.send(message);
 }
 
+// Only a trainer knows that its result is written: told to finish, it may still have failed to.
+// What it says of that may have been dropped, and is said once more.
 SocketSession::~SocketSession() {
   try {
-    if (finished_ && !link_.is_closed()) {
-      reported_.set_phase(kPhaseDone);
-      report(reported_);
-    }
+    if (reported_.phase() == kPhaseDone && !link_.is_closed()) report(reported_);
   } catch (const std::exception&) {  // then the coordinator waits for a while
   }
   link_.end();

@@ -103,7 +103,8 @@ struct Finish {
 };  // the run is over
 using Instruction = std::variant<Train, Continue, Collect, Apply, Restore, Finish>;
 
-// The phase of a Progress once the result is written.
+// The phase of a Progress once the result is written. The coordinator waits until it is reported:
+// a session that ends without it is one of a worker that died before.
 inline constexpr const char* kPhaseDone = "done";
 
 // What a region shows of itself while it works; best effort, for displays. worker.proto says what

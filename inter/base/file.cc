@@ -156,6 +156,7 @@ bool File::is_nobody_elses() const {
 
 bool is_out_of_room(const std::system_error& error) {
   return error.code() == std::errc::no_space_on_device ||
+         error.code() == std::errc::file_too_large ||
          error.code() == std::error_code(EDQUOT, std::generic_category());
 }
 

@@ -87,7 +87,7 @@ class File {
 // written and what is free on the disk of `path`. Empty for other errors.
 std::string room_left(int error, const std::filesystem::path& path, std::uint64_t bytes);
 
-// The disk is full, or our share of it.
+// The disk is full, or our share of it, or the file has the size that a limit allows (ulimit -f).
 bool is_out_of_room(const std::system_error& error);
 
 // visible: readers find the old content or the new. on_disk: also after a power failure.

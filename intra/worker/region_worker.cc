@@ -419,7 +419,7 @@ void RegionWorker::show(const StepOutcome& outcome, double seconds) {
   progress_.set_tokens_per_s(progress_.tokens_per_s() +
                              (progress_.tokens_per_s() == 0 ? 1 : kRateWeight) *
                                  (rate - progress_.tokens_per_s()));
-  progress_.set_loss(outcome.loss);
+  if (options_.train.timed_step_ms == 0) progress_.set_loss(outcome.loss);
   report();
 }
 

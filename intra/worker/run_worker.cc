@@ -87,7 +87,7 @@ class SynchronousWorker {
       throw std::system_error(Errc::interrupted,
                               "the synchronous baseline was interrupted; it starts over next time");
     }
-    progress_.set_loss(outcome.loss);
+    if (options_.train.timed_step_ms == 0) progress_.set_loss(outcome.loss);
     if (Clock::now() - shown_ >= kStatusInterval) show("compute");
   }
 

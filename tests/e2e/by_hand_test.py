@@ -2,6 +2,7 @@
 import json
 import os
 import pathlib
+import resource
 import shutil
 import signal
 import sys
@@ -46,6 +47,20 @@ class ByHand(RunByHand):
         workers = [self.worker(config, region) for region in REGIONS[:2]]
         victim = self.launched_worker(config, REGIONS[2], {"CAUSEWAY_DIE_AT": str(trap)})
         victim.wait()
+        self.end_with_another_worker(config, coordinators, workers)
+
+    def test_a_worker_that_cannot_write_its_result_is_waited_for_until_it_can(self):
+        config = self.config(addresses=self.addresses, steps=30, **DENSE)
+        coordinators = self.start_coordinators(config)
+        workers = [self.worker(config, region) for region in REGIONS[:2]]
+        victim = self.worker(config, REGIONS[2])
+        # Room for what it contributes and for its log, not for its state.
+        resource.prlimit(victim.pid, resource.RLIMIT_FSIZE, (100_000, resource.RLIM_INFINITY))
+        self.assertIn("File too large", self.finish(victim, code=5))
+        self.end_with_another_worker(config, coordinators, workers)
+
+    def end_with_another_worker(self, config, coordinators, workers):
+        """The last region's worker is gone without its result: another one writes it."""
         self.finish_all(coordinators[:2] + workers)
         told = "the run is over: waiting for this region's worker, which has yet to write its result"
         wait_until(lambda: told in coordinators[2].log.read_text(), "the last coordinator to wait", coordinators[2])
@@ -220,6 +235,23 @@ listen = "{self.addresses[REGIONS[2]]}"
             child.send_signal(signal.SIGINT)
         for child in children[1:]:
             self.finish(child, code=130)
+
+    def test_a_closed_terminal_stops_a_region_with_its_state_saved_and_output_that_nobody_reads_ends_nothing(self):
+        config = self.config(addresses=self.addresses, steps=20_000)
+        region, nowhere = REGIONS[2], "> >(true) 2>&1"
+        coordinators = [self.coordinator(config, name, flag) for name, flag in zip(REGIONS[:2], ("--found", "--join"))]
+        workers = [self.worker(config, name) for name in REGIONS[:2]]
+        ours = [self.start_unread(nowhere, subcommand, config, "--region", region, *flags, "--directory",
+                                  self.region_directory(region))
+                for subcommand, flags in (("coordinator", ["--join"]), ("worker", ["--rank", 0]))]
+        wait_until(lambda: self.version(region) >= 3, "three rounds", ours[1])
+        for child in (ours[1], ours[0]):
+            for _ in range(2):  # the shell tells of it, and then the kernel
+                child.send_signal(signal.SIGHUP)
+            self.finish(child, code=130)
+        self.assertTrue(list((self.region_directory(region) / "checkpoints").glob("*.safetensors")))
+        for child in workers + coordinators:
+            child.terminate()
 
     def test_a_rank_is_one_worker(self):
         config = self.config(addresses=self.addresses)

@@ -4,6 +4,7 @@ import json
 import os
 import pathlib
 import random
+import shlex
 import shutil
 import signal
 import socket
@@ -17,6 +18,9 @@ import unittest
 # A shell that starts tests in the background has them, and all that they start, ignore Ctrl-C.
 if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
+# And nohup has them ignore that the terminal closes.
+if signal.getsignal(signal.SIGHUP) == signal.SIG_IGN:
+    signal.signal(signal.SIGHUP, signal.SIG_DFL)
 
 CAUSEWAY = os.environ["CAUSEWAY"]
 DEADLINE_S = int(os.environ.get("CAUSEWAY_DEADLINE_S", 240))  # of any single wait; a test that needs it has failed
@@ -203,6 +207,11 @@ class EndToEnd(unittest.TestCase):
         child.log = path
         self.children.append(child)
         return child
+
+    def start_unread(self, redirections, *arguments):
+        """`redirections` of its outputs lead to >(true), a pipe whose reader is gone."""
+        words = shlex.join(map(str, (CAUSEWAY, *arguments)))
+        return self.start_program("bash", "-c", f"exec {words} {redirections}", env={"OMP_NUM_THREADS": "1"})
 
     def finish(self, child, code=0):
         """Waits for the end, checks the exit code, returns what it printed."""

@@ -111,6 +111,33 @@ class Launch(RunByHand):
                               ("skypilot/region.yaml", rf"case \$code in {never} \| 130 \| 143\) return")):
             self.assertRegex((SOURCE / "deploy" / file).read_text(), re.compile(pattern, re.M))
 
+    def kept_in_a_job(self, *lives):
+        """What a Slurm job does with a step of these lives, each its seconds and its exit code: the job's waits, its code, what it says."""
+        keep = re.search(r"^keep\(\) \{.*?^\}", (SOURCE / "deploy/slurm/region.sbatch").read_text(), re.M | re.S)[0]
+        script = f"""set -u
+            lives=({' '.join(f'{seconds},{code}' for seconds, code in lives)}); life=0
+            step() {{ local now=${{lives[life++]}}; SECONDS=$((SECONDS + ${{now%,*}})); return ${{now#*,}}; }}
+            sleep() {{ echo "$1"; }}
+            {keep}
+            keep step"""
+        done = subprocess.run(["bash", "-c", script], capture_output=True, text=True, check=False)
+        return list(map(int, done.stdout.split())), done.returncode, done.stderr
+
+    def test_a_slurm_job_gives_up_what_dies_at_once_again_and_again_and_nothing_else(self):
+        waits, code, said = self.kept_in_a_job(*[(3, 1)] * 5)
+        self.assertEqual((waits, code), ([1, 2, 4, 8], 2))
+        self.assertIn("the fifth death in a row within a minute of its start; not started again", said)
+        # A long life between: it begins anew, and with short waits.
+        lives = [(3, 1)] * 4 + [(4000, 137)] + [(3, 1)] * 4 + [(5, 0)]
+        waits, code, said = self.kept_in_a_job(*lives)
+        self.assertEqual((waits, code), ([1, 2, 4, 8, 1, 2, 4, 8, 16], 0))
+        self.assertNotIn("not started again", said)
+        for lacks in (5, 75):
+            waits, code, _ = self.kept_in_a_job(*[(3, lacks)] * 9, (5, 0))
+            self.assertEqual((waits, code), ([1, 2, 4, 8, 16, 32, 64, 60, 60], 0))
+        for final in (2, 3, 4, 130, 143):
+            self.assertEqual(self.kept_in_a_job((3, final))[:2], ([], final))
+
     def test_the_commands_of_the_units_are_ones_that_the_program_takes(self):
         variables = dict(re.findall(r"^(\w+)=(.*)$", (SOURCE / "deploy/systemd/region.env").read_text(), re.M))
         for unit in (SOURCE / "deploy/systemd").glob("*.service"):

@@ -187,6 +187,15 @@ class Simulate(EndToEnd):
         child.send_signal(signal.SIGINT)
         self.finish(child, code=130)
 
+    def test_an_interrupted_run_whose_tee_is_gone_saves_and_says_elsewhere_how_to_go_on(self):
+        for reason in (signal.SIGINT, signal.SIGHUP):
+            flags = ("--resume",) if reason == signal.SIGHUP else ()
+            child = self.start_unread("> >(true)", "simulate", self.config(steps=20_000), "--out", self.out, "--no-baseline", *flags)
+            before = self.status("ap-northeast").get("version", 0)
+            wait_until(lambda: self.status("ap-northeast").get("version", 0) >= before + 3, "three rounds", child)
+            child.send_signal(reason)
+            self.assertRegex(self.finish(child, code=130), "Interrupted; the state is saved. To go on:\n.* --resume")
+
     def test_an_existing_run_is_not_overwritten(self):
         config = self.config(steps=5)
         self.simulate(config, "--no-baseline")

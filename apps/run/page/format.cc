@@ -13,6 +13,10 @@ std::string format_fixed(double value, int decimals) {
                                 : fmt::format("{:.{}g}", value, decimals);
 }
 
+std::string format_loss(const std::optional<double>& loss, const std::string& unknown) {
+  return loss && std::isfinite(*loss) ? format_fixed(*loss, 4) : unknown;
+}
+
 std::string format_money(double value) {
   constexpr int kDecimalsMax = 12;
   const double size = std::abs(value);

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 
 namespace causeway::run {
@@ -14,5 +15,7 @@ std::string format_count(std::uint64_t count);  // "1,048,576"
 std::string format_steps(std::uint64_t taken, std::uint64_t of, const std::string& slash = "/");
 std::string format_money(double value);  // "12.50"; a small sum with two digits: "0.00034"
 std::string format_fixed(double value, int decimals);
+// "2.5000"; it may be 0 or less. Not known, or no number: `unknown`.
+std::string format_loss(const std::optional<double>& loss, const std::string& unknown);
 
 }  // namespace causeway::run

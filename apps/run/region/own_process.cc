@@ -12,6 +12,7 @@
 #include <filesystem>
 #include <system_error>
 #include <thread>
+#include <vector>
 
 #include "intra/base/mapped_file.h"
 
@@ -23,8 +24,7 @@ std::atomic<bool> stop = false;
 sigset_t watched_signals() {
   sigset_t set;
   sigemptyset(&set);
-  sigaddset(&set, SIGINT);
-  sigaddset(&set, SIGTERM);
+  for (const int signal : stop_signals()) sigaddset(&set, signal);
   return set;
 }
 
@@ -55,15 +55,24 @@ void on_bus_error(int, siginfo_t* what, void*) {
 
 }  // namespace
 
+std::vector<int> stop_signals() {
+  struct sigaction of_hangup {};
+  ::sigaction(SIGHUP, nullptr, &of_hangup);
+  if (of_hangup.sa_handler == SIG_IGN) return {SIGINT, SIGTERM};
+  return {SIGINT, SIGTERM, SIGHUP};
+}
+
 void watch_stop_signals() {
   const sigset_t watched = watched_signals();
   pthread_sigmask(SIG_BLOCK, &watched, nullptr);
   // Detached: nothing ends sigwait but a signal, and it touches nothing that the end destroys.
   std::thread([watched] {
-    int signal = 0;
-    sigwait(&watched, &signal);
-    stop = true;
-    sigwait(&watched, &signal);
+    for (int asked = 0; asked < 2;) {
+      int signal = 0;
+      sigwait(&watched, &signal);
+      stop = true;
+      if (signal != SIGHUP) ++asked;
+    }
     _exit(130);
   }).detach();
 }
@@ -72,9 +81,14 @@ bool stop_requested() {
   return stop;
 }
 
-void unblock_stop_signals() {
+void restore_signals() {
   const sigset_t watched = watched_signals();
   pthread_sigmask(SIG_UNBLOCK, &watched, nullptr);
+  std::signal(SIGPIPE, SIG_DFL);
+}
+
+void outlive_readers() {
+  std::signal(SIGPIPE, SIG_IGN);
 }
 
 void explain_bus_errors() {

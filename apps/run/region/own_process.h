@@ -1,8 +1,9 @@
 // What this process sets for itself at its start: signals, how OpenMP waits, open files.
 //
 // Ctrl-C in programs whose main thread computes or blocks: a worker, and the WAN of packets. The
-// coordinator, simulate and the relay wait for signals in their io_context instead. The first
-// SIGINT or SIGTERM asks for a clean end, the second ends at once with 130.
+// coordinator, simulate and the relay wait for signals in their io_context instead
+// (signal_watch.h). The first signal asks for a clean end, the second SIGINT or SIGTERM ends at
+// once with 130.
 //
 // No handler interrupts a thread that computes: oneDNN's JIT products point the stack pointer at
 // the heap while they run, and the frame of a signal would overwrite what lies there
@@ -11,13 +12,23 @@
 
 #include <sys/resource.h>
 
+#include <vector>
+
 namespace causeway::run {
 
-// Blocks both signals in this thread, in the threads and in the processes that it starts from now
+// SIGINT, SIGTERM, and SIGHUP for whom the terminal closes or the network leaves; not if this
+// process was started to ignore it, as by nohup.
+std::vector<int> stop_signals();
+
+// Blocks these signals in this thread, in the threads and in the processes that it starts from now
 // on, and begins to wait for them. To be called once, before other threads start.
 void watch_stop_signals();
-bool stop_requested();        // true after the first signal
-void unblock_stop_signals();  // for a process just forked, before it becomes another program
+bool stop_requested();   // true after the first signal
+void restore_signals();  // for a process just forked, before it becomes another program
+
+// What nobody reads any more (| head) fails to be written, and does not end this process: for
+// programs whose work is worth more than their output.
+void outlive_readers();
 
 // Ends this process with a line that names the file, where one that is mapped into memory was cut
 // short (75), or cannot be read any more (1). Otherwise a signal would end it, and nobody would

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <charconv>
+#include <cmath>
 #include <fstream>
 #include <iterator>
 #include <map>
@@ -133,6 +134,11 @@ std::vector<Restart> read_restarts(const std::filesystem::path& file) {
   return restarts;
 }
 
+std::optional<double> loss_of(const diloco::Progress& progress) {
+  if (!progress.has_loss() || !std::isfinite(progress.loss())) return std::nullopt;
+  return progress.loss();
+}
+
 void append_samples(const std::filesystem::path& file, const std::vector<Sample>& samples) {
   std::vector<OrderedJson> lines;
   for (const Sample& sample : samples) {
@@ -141,7 +147,7 @@ void append_samples(const std::filesystem::path& file, const std::vector<Sample>
                      {"step", sample.step},
                      {"version", sample.version},
                      {"wan_tx_bytes", sample.wan_tx_bytes},
-                     {"loss", sample.loss},
+                     {"loss", sample.loss ? OrderedJson(*sample.loss) : nullptr},
                      {"tokens_per_s", sample.tokens_per_s},
                      {"val_loss", sample.val_loss ? OrderedJson(*sample.val_loss) : nullptr}});
   }
@@ -155,7 +161,7 @@ std::vector<Sample> read_samples(const std::filesystem::path& file) {
     if (!json) continue;
     samples.push_back({get<double>(*json, "time_s"), get<std::string>(*json, "region"),
                        get<std::uint64_t>(*json, "step"), get<std::uint64_t>(*json, "version"),
-                       get<std::uint64_t>(*json, "wan_tx_bytes"), get<double>(*json, "loss"),
+                       get<std::uint64_t>(*json, "wan_tx_bytes"), number_in(*json, "loss"),
                        get<double>(*json, "tokens_per_s"), number_in(*json, "val_loss")});
   }
   return samples;

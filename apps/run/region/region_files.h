@@ -22,6 +22,9 @@ using diloco::RegionStatus;
 
 bool was_started(const std::filesystem::path& region_directory);  // a coordinator was, in it
 std::optional<RegionStatus> read_status(const std::filesystem::path& region_directory);
+// Training loss of the last inner step: any number. None: not known yet, not reported, or it was
+// no number.
+std::optional<double> loss_of(const diloco::Progress& progress);
 
 // What egress has cost and will have, of all regions together: of one that is not seen, what it
 // said to the others.
@@ -64,7 +67,8 @@ struct Sample {
   double time_s = 0;   // since the run began
   std::string region;  // or "baseline"
   std::uint64_t step = 0, version = 0, wan_tx_bytes = 0;
-  double loss = 0, tokens_per_s = 0;
+  std::optional<double> loss = {};  // nats per token, of the last inner step
+  double tokens_per_s = 0;
   std::optional<double> val_loss = {};  // of a validation since the observation before; else none
 };
 void append_samples(const std::filesystem::path& file, const std::vector<Sample>& samples);

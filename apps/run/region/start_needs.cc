@@ -12,6 +12,7 @@
 #include <asio/ip/tcp.hpp>
 
 #include "apps/run/config/config.h"
+#include "apps/run/region/own_process.h"
 #include "inter/base/file.h"
 #include "inter/mesh/resolve.h"
 #include "inter/tls/pki.h"
@@ -69,14 +70,13 @@ void check_there(const inter::Credentials& credentials) {
   }
 }
 
-// SIGINT and SIGTERM, kept for as long as this lives: the first process of a container would lose
-// them.
+// What asks for the end (stop_signals()), kept for as long as this lives: the first process of a
+// container would lose it.
 class StopSignals {
  public:
   StopSignals() {
     sigemptyset(&signals_);
-    sigaddset(&signals_, SIGINT);
-    sigaddset(&signals_, SIGTERM);
+    for (const int signal : stop_signals()) sigaddset(&signals_, signal);
     pthread_sigmask(SIG_BLOCK, &signals_, &before_);
   }
   StopSignals(const StopSignals&) = delete;

@@ -31,7 +31,7 @@ void check(const StartNeeds& needs);
 
 // Checks once a second for as long as `patience` while what fails may pass (is_transient),
 // with a line for each cause, and then throws that. What does not pass is left to whoever needs it,
-// which may have more to say. Stops at SIGINT and SIGTERM with intra::Errc::interrupted.
+// which may have more to say. Stops at a stop signal with intra::Errc::interrupted.
 void wait_for(const StartNeeds& needs, std::chrono::seconds patience);
 
 }  // namespace causeway::run

@@ -1,8 +1,10 @@
 #include "apps/run/report/run_report.h"
 
 #include <algorithm>
+#include <cmath>
 #include <limits>
 #include <map>
+#include <optional>
 #include <utility>
 
 #include "apps/run/page/format.h"
@@ -114,7 +116,7 @@ std::string table(const Regions& regions) {
     const intra::WorkerResult result = region.result.value_or(intra::WorkerResult{});
     rows.push_back(
         {region.name, format_count(region.rounds.size()), format_count(steps_of(region)),
-         timed || status.progress.loss() <= 0 ? "" : format_fixed(status.progress.loss(), 4),
+         timed ? "" : format_loss(loss_of(status.progress), ""),
          loss_text(validation_of(region), timed), format_bytes(double(status.wan_tx_bytes)),
          format_bytes(double(status.wan_rx_bytes)),
          region.result ? format_fixed(100 * result.utilisation(), 1) + " %" : "",
@@ -169,7 +171,8 @@ std::vector<Series> series_of(const SamplesByRegion& samples, X x, Y y, bool wit
     Series series{region, {}};
     series.style = region == kBaseline ? 0 : style++;
     for (const Sample& sample : list) {
-      if (y(sample) > 0) series.points.emplace_back(x(sample), y(sample));
+      if (const std::optional<double> value = y(sample); value && std::isfinite(*value))
+        series.points.emplace_back(x(sample), *value);
     }
     out.push_back(std::move(series));
   }
@@ -206,8 +209,10 @@ std::string report_charts(const std::vector<Sample>& samples, const std::string&
   const auto step = [](const Sample& s) { return double(s.step); };
   const auto time = [](const Sample& s) { return s.time_s; };
   const auto loss = [](const Sample& s) { return s.loss; };
-  const auto validation = [](const Sample& s) { return s.val_loss.value_or(0); };
-  const auto bytes = [](const Sample& s) { return double(s.wan_tx_bytes); };
+  const auto validation = [](const Sample& s) { return s.val_loss; };
+  const auto bytes = [](const Sample& s) {
+    return s.wan_tx_bytes > 0 ? std::optional(double(s.wan_tx_bytes)) : std::nullopt;
+  };
   return chart_of({"Training loss", "inner step", unit_of_loss,
                    series_of(by_region, step, loss, true), false}) +
          chart_of({"Validation loss", "inner step", unit_of_loss,

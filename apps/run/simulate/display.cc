@@ -43,10 +43,6 @@ double fraction_done(const View& view) {
   return sum / (double(view.regions.size()) * double(view.steps));
 }
 
-std::string loss_text(double loss) {
-  return loss > 0 ? format_fixed(loss, 4) : "-";
-}
-
 std::string validation_text(const RegionView& region) {
   return region.val_loss ? ", validation " + format_fixed(*region.val_loss, 4) : "";
 }
@@ -74,7 +70,7 @@ void add_regions(const View& view, std::vector<std::string>& lines) {
   for (const RegionView& region : view.regions) {
     const std::string step = format_steps(region.step, view.steps);
     lines.push_back(pad(region.name, name_width) + "  " + pad_left(step, step_width) + "  " +
-                    pad_left(loss_text(region.loss), 7) + "  " +
+                    pad_left(format_loss(region.loss, "-"), 7) + "  " +
                     pad_left(format_count(static_cast<std::uint64_t>(region.tokens_per_s)), 8) +
                     "  " + region.state + validation_text(region));
   }
@@ -147,7 +143,7 @@ std::vector<std::string> PlainProgress::lines(const View& view) {
     if (shown != shown_at_s_.end() && view.elapsed_s < shown->second + kPlainInterval_s) continue;
     shown_at_s_[region.name] = view.elapsed_s;
     out.push_back(region.name + ": step " + format_steps(region.step, view.steps) + ", loss " +
-                  loss_text(region.loss) + validation_text(region) + ", " +
+                  format_loss(region.loss, "-") + validation_text(region) + ", " +
                   format_count(static_cast<std::uint64_t>(region.tokens_per_s)) + " tokens/s, " +
                   (region.mfu > 0 ? "MFU " + format_fixed(100 * region.mfu, 1) + " %, " : "") +
                   region.state);

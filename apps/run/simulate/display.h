@@ -22,7 +22,7 @@ struct LinkView {
 struct RegionView {
   std::string name;
   std::uint64_t step = 0;
-  double loss = 0;  // nats per token; 0: none yet
+  std::optional<double> loss = {};  // nats per token, of the last inner step
   double tokens_per_s = 0;
   double mfu = 0;     // of its devices; 0: unknown
   std::string state;  // what it does or waits for

@@ -119,7 +119,7 @@ void Monitor::take(std::size_t index, const std::string& series, const RegionSta
   const auto validated =
       progress.has_val_loss() ? std::optional(progress.val_loss()) : std::nullopt;
   region.step = progress.step();
-  region.loss = progress.loss();
+  region.loss = loss_of(progress);
   region.tokens_per_s = progress.tokens_per_s();
   region.mfu = progress.mfu();
   region.val_loss = validated;
@@ -136,7 +136,7 @@ void Monitor::take(std::size_t index, const std::string& series, const RegionSta
           .step = progress.step(),
           .version = status.version,
           .wan_tx_bytes = status.wan_tx_bytes,
-          .loss = progress.loss(),
+          .loss = loss_of(progress),
           .tokens_per_s = progress.tokens_per_s(),
           .val_loss = again ? std::nullopt : validated};
   new_samples_.push_back(last);

@@ -177,6 +177,10 @@ std::vector<Supervised> training_processes(const Launch& launch, const Wan& wan,
     processes.push_back(supervised(
         name + " coordinator",
         [&launch, &wan, name] { return coordinator_command(launch, wan, name); }, progress));
+    processes.back().judge = [&monitor, name,
+                              starts = FirstStarts()](const ExitStatus& status) mutable {
+      return starts.judge(status, monitor.version(name) > 0 || monitor.has_worked(name));
+    };
     for (std::uint32_t rank = 0; rank < region.workers; ++rank) {
       processes.push_back(supervised(
           fmt::format("{} worker {}", name, rank),

@@ -59,7 +59,8 @@ std::string percent(double ratio, int decimals) {
 
 Row loss_row(const Summary& s) {
   if (s.by_program())
-    return {"training loss", format_fixed(s.mean_loss(), 4), "not run", "mean of the last steps"};
+    return {"training loss", format_loss(s.mean_loss(), "not known"), "not run",
+            "mean of the last steps"};
   if (s.timed_steps)
     return {"validation loss", "not trained", "", "timed steps: nothing was computed"};
   Row row = {"validation loss", s.val_loss_text(), "skipped", "nats per token"};
@@ -168,7 +169,8 @@ namespace {
 
 HtmlRow html_loss_row(const Summary& s) {
   if (s.by_program())
-    return {"training loss, mean of the last steps", format_fixed(s.mean_loss(), 4), "not run"};
+    return {"training loss, mean of the last steps", format_loss(s.mean_loss(), "not known"),
+            "not run"};
   return {"validation loss, nats per token", s.timed_steps ? "not trained" : s.val_loss_text(),
           s.baseline_val_loss ? format_fixed(*s.baseline_val_loss, 4) : "skipped"};
 }
@@ -187,13 +189,17 @@ std::string comparison_html(const Summary& s) {
   return html_table({"", "this run", "synchronised every step"}, rows);
 }
 
+std::string loss_of_region(const Summary& s, const RegionSummary& region) {
+  if (s.timed_steps) return "not trained";
+  const auto validation = region.result.val_loss();
+  return validation ? format_fixed(*validation, 4) : format_loss(region.loss, "not known");
+}
+
 std::string regions(const Summary& s) {
   std::vector<HtmlRow> rows;
   for (const RegionSummary& region : s.regions) {
     rows.push_back({region.name, format_count(region.result.progress.step()),
-                    format_count(region.result.progress.tokens()),
-                    s.timed_steps ? "not trained"
-                                  : format_fixed(region.result.val_loss().value_or(region.loss), 4),
+                    format_count(region.result.progress.tokens()), loss_of_region(s, region),
                     format_bytes(double(region.wan_tx_bytes)),
                     format_bytes(double(region.wan_rx_bytes)),
                     format_fixed(100 * region.result.utilisation(), 1) + " %",
@@ -275,7 +281,7 @@ std::string report_html_so_far(const View& view, const std::vector<Sample>& samp
   std::vector<HtmlRow> rows;
   for (const RegionView& region : view.regions) {
     rows.push_back({region.name, format_steps(region.step, view.steps, " of "),
-                    region.loss > 0 ? format_fixed(region.loss, 4) : "",
+                    format_loss(region.loss, ""),
                     region.val_loss ? format_fixed(*region.val_loss, 4) : "",
                     format_count(static_cast<std::uint64_t>(region.tokens_per_s)), region.state});
   }

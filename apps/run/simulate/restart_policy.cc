@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include <fmt/format.h>
+
 namespace causeway::run {
 
 std::optional<std::chrono::milliseconds> RestartPolicy::on_death(std::uint64_t progress) {
@@ -17,6 +19,15 @@ Ending ending_of_ours(const ExitStatus& status) {
   if (status.ok()) return {};
   const bool final = status.signal == 0 && status.code >= 2 && status.code <= 4;
   return {final ? Ending::Kind::final : Ending::Kind::crashed, status.code};
+}
+
+Ending FirstStarts::judge(const ExitStatus& status, bool has_worked) {
+  const Ending ending = ending_of_ours(status);
+  const bool by_itself = status.signal == 0 && status.code == 1;
+  deaths_ = by_itself && !has_worked ? deaths_ + 1 : 0;
+  if (deaths_ < kDeathsMax) return ending;
+  return {Ending::Kind::final, status.code,
+          fmt::format(", {} times in a row before its region did anything", deaths_)};
 }
 
 }  // namespace causeway::run

@@ -45,4 +45,16 @@ struct Ending {
 // Of our own programs: exit codes 2 to 4 say that starting it again will not help.
 Ending ending_of_ours(const ExitStatus& status);
 
+// Of one process of ours: what fails by itself each time, before anything was done, fails for a
+// cause that is there from the start, such as a limit on open files.
+class FirstStarts {
+ public:
+  static constexpr int kDeathsMax = 5;
+  // `has_worked`: its region has done something.
+  Ending judge(const ExitStatus& status, bool has_worked);
+
+ private:
+  int deaths_ = 0;  // in a row
+};
+
 }  // namespace causeway::run

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <chrono>
-#include <csignal>
 #include <cstdio>
 #include <cstdlib>
 #include <exception>
@@ -20,13 +19,14 @@
 #include <asio/io_context.hpp>
 #include <asio/post.hpp>
 #include <asio/redirect_error.hpp>
-#include <asio/signal_set.hpp>
 #include <asio/steady_timer.hpp>
 #include <asio/use_awaitable.hpp>
 
 #include "apps/run/config/prices.h"
 #include "apps/run/config/suitable_outer.h"
 #include "apps/run/page/format.h"
+#include "apps/run/region/own_process.h"
+#include "apps/run/region/signal_watch.h"
 #include "apps/run/simulate/memory.h"
 #include "apps/run/simulate/process_action.h"
 #include "apps/run/simulate/region_processes.h"
@@ -106,7 +106,7 @@ class Simulation {
         launch_{config_, directory_, options.program.empty() ? this_program() : options.program,
                 std::max(1U, std::thread::hardware_concurrency()), worker_},
         monitor_(config_, directory_),
-        signals_(context_, SIGINT, SIGTERM),
+        signals_(context_.get_executor()),
         redraw_(context_) {
     spent_.worker = worker_;
   }
@@ -296,18 +296,13 @@ class Simulation {
   }
 
   void watch_signals() {
-    signals_.async_wait([this](const asio::error_code& error, int) {
-      if (error) return;
+    outlive_readers();  // tee ends by the same Ctrl-C
+    signals_.wait([this](SignalWatch::Wish wish) {
       if (!supervisor_) std::_Exit(130);  // nothing to save
-      if (!interrupted_) {
-        monitor_.note(
-            "interrupted: the state is being saved; a second Ctrl-C ends everything at once");
-        supervisor_->interrupt();
-      } else {
-        supervisor_->kill();
-      }
-      interrupted_ = true;
-      watch_signals();
+      if (wish == SignalWatch::Wish::end_at_once) return supervisor_->kill();
+      monitor_.note(
+          "interrupted: the state is being saved; a second Ctrl-C ends everything at once");
+      supervisor_->interrupt();
     });
   }
 
@@ -327,11 +322,18 @@ class Simulation {
     return outcome.problem + ", so the steps since an earlier state on disk will be taken again";
   }
 
+  // Where standard output has no reader any more, such as a tee that the same Ctrl-C ended, another
+  // place may have one.
+  static void tell(const std::string& text) {
+    std::fputs(text.c_str(), stdout);
+    if (std::fflush(stdout) != 0 || std::ferror(stdout) != 0) std::fputs(text.c_str(), stderr);
+  }
+
   // Says how the run ended, if not well, and returns its exit code.
   int explain(const SupervisionOutcome& outcome) {
     if (outcome.exit_code == 130) {
-      std::printf("Interrupted; %s. To go on:\n  %s\n", what_is_saved(outcome).c_str(),
-                  resume_command().c_str());
+      tell(fmt::format("Interrupted; {}. To go on:\n  {}\n", what_is_saved(outcome),
+                       resume_command()));
       return 130;
     }
     const std::vector<std::string> end = last_lines(outcome.log, 15);
@@ -388,11 +390,10 @@ class Simulation {
   Launch launch_;
   Monitor monitor_;
   Display display_;
-  asio::signal_set signals_;
+  SignalWatch signals_;
   asio::steady_timer redraw_;
   std::optional<Supervisor> supervisor_;  // while processes run
   std::optional<wan_sim::Verdict> verdict_;
-  bool interrupted_ = false;
   Clock::time_point next_page_{};
 };
 

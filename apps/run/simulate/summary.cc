@@ -28,7 +28,7 @@ RegionSummary summarize_region(const RegionConfig& region, const std::filesystem
   RegionSummary out;
   out.name = region.name;
   out.result = *result;
-  out.loss = status.progress.loss();
+  out.loss = loss_of(status.progress);
   out.wan_tx_bytes = status.wan_tx_bytes;
   out.wan_rx_bytes = status.wan_rx_bytes;
   if (status.egress) out.egress_cost = status.egress->cost;
@@ -105,7 +105,7 @@ Json to_json(const RegionSummary& region, bool by_program) {
     json.erase(of_the_run);
   json.update(Json{{"name", region.name},
                    {"rounds_applied", region.rounds_applied},
-                   {"loss", region.loss},
+                   {"loss", region.loss ? Json(*region.loss) : Json(nullptr)},
                    {"wan_tx_bytes", region.wan_tx_bytes},
                    {"wan_rx_bytes", region.wan_rx_bytes},
                    {"utilisation", region.result.utilisation()},
@@ -142,10 +142,14 @@ std::uint32_t Summary::worker_processes() const {
   return total;
 }
 
-double Summary::mean_loss() const {
+std::optional<double> Summary::mean_loss() const {
   double sum = 0;
-  for (const RegionSummary& region : regions) sum += region.loss;
-  return regions.empty() ? 0 : sum / double(regions.size());
+  std::size_t known = 0;
+  for (const RegionSummary& region : regions) {
+    sum += region.loss.value_or(0);
+    known += region.loss ? 1 : 0;
+  }
+  return known == 0 ? std::nullopt : std::optional(sum / double(known));
 }
 
 std::uint64_t ring_all_reduce_bytes(std::uint64_t parameters, std::size_t regions,

@@ -19,7 +19,7 @@ struct RegionSummary {
   std::string name;
   intra::WorkerResult result;
   std::uint64_t rounds_applied = 0;  // fewer than the run's if it adopted a snapshot
-  double loss = 0;                   // of the last inner step
+  std::optional<double> loss = {};   // of the last inner step
   std::uint64_t wan_tx_bytes = 0, wan_rx_bytes = 0;
   std::optional<double> egress_cost;  // none: no prices are known
   std::uint32_t workers = 1;
@@ -61,7 +61,7 @@ struct Summary {
   double wan_ratio() const;  // how many times fewer bytes; 0 if nothing was sent
   std::uint32_t worker_processes() const;
   bool by_program() const { return !facts.worker.empty(); }
-  double mean_loss() const;  // of the regions' last steps
+  std::optional<double> mean_loss() const;  // of the regions' last steps, as far as known
 };
 
 // fp32 ring all-reduce among R regions: each sends 2(R-1)/R x 4N bytes per step.

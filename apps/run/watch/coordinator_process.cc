@@ -1,7 +1,6 @@
 #include "apps/run/watch/coordinator_process.h"
 
 #include <chrono>
-#include <csignal>
 #include <cstdlib>
 #include <utility>
 
@@ -15,18 +14,16 @@ CoordinatorProcess::CoordinatorProcess(const Config& config, const std::string& 
                                        CheckpointHookOptions hook,
                                        diloco::CoordinatorOptions options)
     : watch_(config, options.region, options.directory, metrics),
-      hook_(context_.get_executor(), std::move(hook)),
-      signals_(context_) {
+      hook_(context_.get_executor(), std::move(hook)) {
   options.on_round = [this](const std::string& event) { watch_.add(event); };
   coordinator_.emplace(context_.get_executor(), std::move(options));
 }
 
 void CoordinatorProcess::run() {
   asio::co_spawn(context_, beat(), [](std::exception_ptr) {});
-  signals_.add(SIGINT);
-  signals_.add(SIGTERM);
-  signals_.async_wait([this](const asio::error_code& error, int) {
-    if (!error && !is_done_) interrupt();
+  signals_.wait([this](SignalWatch::Wish wish) {
+    if (wish == SignalWatch::Wish::end_at_once) std::_Exit(130);
+    interrupt();
   });
   asio::co_spawn(context_, follow_run(), [this](std::exception_ptr) {
     is_done_ = true;
@@ -76,9 +73,6 @@ asio::awaitable<void> CoordinatorProcess::wait_for_last_scrape() {
 void CoordinatorProcess::interrupt() {
   is_interrupted_ = true;
   is_over_ ? hook_.stop() : coordinator_->stop();
-  signals_.async_wait([](const asio::error_code& again, int) {
-    if (!again) std::_Exit(130);
-  });
 }
 
 }  // namespace causeway::run

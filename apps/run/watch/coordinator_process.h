@@ -8,10 +8,10 @@
 
 #include <asio/awaitable.hpp>
 #include <asio/io_context.hpp>
-#include <asio/signal_set.hpp>
 #include <asio/steady_timer.hpp>
 
 #include "apps/run/config/config.h"
+#include "apps/run/region/signal_watch.h"
 #include "apps/run/watch/checkpoint_hook.h"
 #include "apps/run/watch/region_watch.h"
 #include "diloco/coordinator/coordinator.h"
@@ -24,7 +24,7 @@ class CoordinatorProcess {
   CoordinatorProcess(const Config& config, const std::string& metrics, CheckpointHookOptions hook,
                      diloco::CoordinatorOptions options);
 
-  // Until all is over. SIGINT and SIGTERM stop it, and the second one ends the process with 130.
+  // Until all is over. A signal stops it, and a second one ends the process with 130 (SignalWatch).
   void run();
   // After run(). Throws what ended the coordinator.
   const diloco::RunOutcome& outcome() const;
@@ -41,7 +41,7 @@ class CoordinatorProcess {
   CheckpointHook hook_;
   std::optional<diloco::Coordinator> coordinator_;
   asio::steady_timer pulse_{context_};
-  asio::signal_set signals_;
+  SignalWatch signals_{context_.get_executor()};
   bool is_over_ = false;  // the run, here
   bool is_done_ = false;  // what follows it, too
   bool is_interrupted_ = false;

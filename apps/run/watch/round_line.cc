@@ -29,7 +29,7 @@ std::optional<LoggedRound> parse_round(const std::string& line) {
   round.listed = get<bool>(*json, "listed");
   if (const auto late = json->find("late"); late != json->end() && late->is_array())
     round.late = late->size();
-  round.loss = get<double>(*json, "loss");
+  round.loss = number_in(*json, "loss");
   round.val_loss = number_in(*json, "val_loss");
   round.tokens_per_s = get<double>(*json, "tokens_per_s");
   round.wait_s = get<double>(*json, "wait_s");
@@ -61,7 +61,7 @@ std::vector<LoggedRound> applied_rounds(const std::filesystem::path& region_dire
 std::string RoundLines::next(const LoggedRound& round) {
   std::string line = "round " + of_all(round.round + 1, rounds_) + ": step " +
                      format_steps(round.step, steps_, " of ");
-  if (round.loss > 0) line += ", loss " + format_fixed(round.loss, 4);
+  if (round.loss) line += ", loss " + format_fixed(*round.loss, 4);
   if (round.val_loss) line += ", validation loss " + format_fixed(*round.val_loss, 4);
   line +=
       fmt::format(", {} tokens/s, {} regions",

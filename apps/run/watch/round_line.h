@@ -16,9 +16,9 @@ struct LoggedRound {
   std::uint64_t round = 0, step = 0, tokens = 0, wan_tx_bytes = 0;
   std::string region;
   std::size_t participants = 0;
-  bool listed = false;     // whether the region's own contribution to it is
-  std::uint64_t late = 0;  // contributions of earlier rounds that it lists
-  double loss = 0;         // nats per token, of the last inner step; 0: none
+  bool listed = false;              // whether the region's own contribution to it is
+  std::uint64_t late = 0;           // contributions of earlier rounds that it lists
+  std::optional<double> loss = {};  // nats per token, of the last inner step
   std::optional<double> val_loss;
   double tokens_per_s = 0;
   double wait_s = 0;                  // in all but inner steps

@@ -184,11 +184,11 @@ Row row_of(const SeenRegion& region, const RegionStatus& status, double left_s) 
   if (!region.problem.empty())
     return {region.name, "-", "-", "-", "-", "-", "-", "-", state_of(region, status)};
   const diloco::Progress& progress = status.progress;
-  const double rate = progress.tokens_per_s(), loss = progress.loss();
+  const double rate = progress.tokens_per_s();
   return {region.name,
           format_count(status.version),
           format_steps(progress.step(), status.steps),
-          dash_if_zero(loss, format_fixed(loss, 4)),
+          format_loss(loss_of(progress), "-"),
           progress.has_val_loss() ? format_fixed(progress.val_loss(), 4) : "-",
           dash_if_zero(rate, format_count(std::uint64_t(rate))),
           format_bytes(double(status.wan_tx_bytes)),
@@ -292,9 +292,10 @@ std::string region_page(const SeenRegion& region) {
         << status.term << "\n"
         << "  waiting for: " << (status.waiting.empty() ? "nothing" : status.waiting) << "\n";
   }
+  const auto loss = loss_of(status.progress);
   out << (region.runs ? "  worker: " : "  worker, when it was last heard: ")
       << status.progress.phase() << ", step " << status.progress.step() << ", loss "
-      << status.progress.loss() << "\n";
+      << (loss ? fmt::format("{:g}", *loss) : "-") << "\n";
   for (const auto& [peer, link] : region.runs ? status.links : std::map<std::string, LinkStatus>{})
     out << "  " << peer << ": " << state_of_link(link) << ", round trip "
         << format_fixed(link.round_trip_ms, 1) << " ms, " << link.tx_bytes << " bytes sent, "

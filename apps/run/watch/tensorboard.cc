@@ -80,7 +80,7 @@ void Tensorboard::write(const Sample& sample) {
   TensorboardWriter& writer = writers_.try_emplace(sample.region, directory).first->second;
   std::map<std::string, double> values = {{"tokens_per_s", sample.tokens_per_s},
                                           {"wan_bytes", double(sample.wan_tx_bytes)}};
-  if (sample.loss > 0) values["loss"] = sample.loss;
+  if (sample.loss) values["loss"] = *sample.loss;
   if (sample.val_loss) values["val_loss"] = *sample.val_loss;
   writer.scalars(began_s_ + sample.time_s, static_cast<std::int64_t>(sample.step), values);
 }

@@ -10,8 +10,11 @@
 #include <thread>
 
 #include <gtest/gtest.h>
+#include <asio/io_context.hpp>
+#include <asio/post.hpp>
 
 #include "apps/run/region/own_process.h"
+#include "apps/run/region/signal_watch.h"
 #include "intra/base/mapped_file.h"
 #include "tests/apps/temporary.h"
 
@@ -36,7 +39,8 @@ bool has_handler(int signal) {
 bool can_be_interrupted() {
   bool can = false;
   std::thread([&can] {
-    for (const int signal : {SIGINT, SIGTERM}) can |= !is_blocked(signal) || has_handler(signal);
+    for (const int signal : {SIGINT, SIGTERM, SIGHUP})
+      can |= !is_blocked(signal) || has_handler(signal);
   }).join();
   return can;
 }
@@ -47,7 +51,10 @@ void wait_for_the_first() {
 
 class Signals : public testing::Test {
  protected:
-  void SetUp() override { GTEST_FLAG_SET(death_test_style, "threadsafe"); }
+  void SetUp() override {
+    GTEST_FLAG_SET(death_test_style, "threadsafe");
+    std::signal(SIGHUP, SIG_DFL);  // whoever runs the tests may ignore it
+  }
 };
 
 TEST_F(Signals, InterruptNoThreadThatComputes) {
@@ -75,10 +82,74 @@ TEST_F(Signals, TheSecondEndsAtOnce) {
 TEST_F(Signals, ReachAProgramStartedMeanwhile) {
   const auto statement = [] {
     watch_stop_signals();
-    unblock_stop_signals();
+    restore_signals();
     ::execlp("sh", "sh", "-c", "kill -TERM $$; exit 1", nullptr);
   };
   EXPECT_EXIT(statement(), testing::KilledBySignal(SIGTERM), "");
+}
+
+// The shell tells of it, and then the kernel; whoever ends a session sends SIGTERM besides.
+TEST_F(Signals, OfATerminalThatClosesAskForACleanEndHoweverOftenTheyCome) {
+  const auto statement = [](int last) {
+    watch_stop_signals();
+    for (const int signal : {SIGHUP, SIGHUP, SIGTERM, SIGHUP}) {
+      kill(getpid(), signal);
+      wait_for_the_first();
+      for (sigset_t pending; sigpending(&pending) == 0 && sigismember(&pending, signal) == 1;)
+        std::this_thread::yield();
+    }
+    if (last == 0) std::exit(kAsExpected);
+    kill(getpid(), last);
+    for (;;) pause();
+  };
+  EXPECT_EXIT(statement(0), testing::ExitedWithCode(kAsExpected), "");
+  EXPECT_EXIT(statement(SIGINT), testing::ExitedWithCode(130), "");
+}
+
+TEST_F(Signals, OfATerminalThatClosesAreNothingToWhomNohupStarted) {
+  const auto statement = [] {
+    std::signal(SIGHUP, SIG_IGN);
+    watch_stop_signals();
+    asio::io_context context;
+    SignalWatch waiting(context.get_executor());
+    waiting.wait([](SignalWatch::Wish) { std::exit(1); });
+    kill(getpid(), SIGHUP);
+    context.poll();
+    std::exit(is_blocked(SIGHUP) || stop_requested() ? 1 : kAsExpected);
+  };
+  EXPECT_EXIT(statement(), testing::ExitedWithCode(kAsExpected), "");
+}
+
+TEST_F(Signals, InAnIoContextAskOnceAndHurryFromTheSecondThatIsNoHangup) {
+  const auto statement = [] {
+    asio::io_context context;
+    SignalWatch waiting(context.get_executor());
+    std::string wishes;
+    waiting.wait([&](SignalWatch::Wish wish) {
+      wishes += wish == SignalWatch::Wish::clean_end ? "clean " : "now ";
+    });
+    for (const int signal : {SIGHUP, SIGHUP, SIGTERM, SIGHUP, SIGINT}) {
+      kill(getpid(), signal);
+      context.run_one();
+    }
+    asio::post(context, [&] { waiting.cancel(); });
+    context.run();  // nothing is waited for any more
+    std::exit(wishes == "clean now " ? kAsExpected : 1);
+  };
+  EXPECT_EXIT(statement(), testing::ExitedWithCode(kAsExpected), "");
+}
+
+// The text of `| head`, which ended.
+TEST_F(Signals, OfAPipeThatNobodyReadsEndOnlyWhomItsOutputIsFor) {
+  const auto statement = [](bool outlives) {
+    if (outlives) outlive_readers();
+    int ends[2];
+    if (::pipe(ends) != 0) std::exit(1);
+    ::close(ends[0]);
+    std::exit(::write(ends[1], "x", 1) == -1 ? kAsExpected : 1);
+  };
+  EXPECT_EXIT(statement(true), testing::ExitedWithCode(kAsExpected), "");
+  EXPECT_EXIT(statement(false), testing::KilledBySignal(SIGPIPE), "");
 }
 
 TEST_F(Signals, OfAFileThatIsCutShortNameIt) {

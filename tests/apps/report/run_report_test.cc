@@ -77,6 +77,21 @@ TEST_F(RunReportTest, TellsWhatTheRegionsLeft) {
     EXPECT_THAT(html, Not(HasSubstr(reference)));
 }
 
+TEST(ReportCharts, ShowALossThatIsZeroOrLess) {
+  std::vector<Sample> samples;
+  for (std::uint64_t step = 1; step <= 3; ++step)
+    samples.push_back({.time_s = double(step),
+                       .region = "east",
+                       .step = step,
+                       .loss = 1.0 - double(step),
+                       .val_loss = -double(step)});
+  const std::string charts = report_charts(samples, "nats");
+  EXPECT_THAT(charts, HasSubstr("aria-label=\"Training loss"));
+  EXPECT_THAT(charts, HasSubstr("aria-label=\"Validation loss"));
+  for (Sample& sample : samples) sample.loss = sample.val_loss = std::nullopt;
+  EXPECT_THAT(report_charts(samples, "nats"), Not(HasSubstr("loss")));
+}
+
 TEST_F(RunReportTest, SaysWhereRegionsDiffer) {
   EXPECT_THAT(run_report({history("east"), history("west", "other")}),
               HasSubstr("The regions differ: west has another state after round 2"));

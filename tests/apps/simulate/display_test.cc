@@ -94,8 +94,16 @@ TEST(Display, EscapeSequencesInStatesAreDefused) {
 
 TEST(Display, UnknownLossIsADash) {
   View view = training();
-  view.regions[0].loss = 0;
+  view.regions[0].loss = {};
   EXPECT_THAT(render(view, 200)[2], HasSubstr("      -  "));
+}
+
+TEST(Display, ALossMayBeZeroOrLess) {
+  View view = training();
+  view.regions[0].loss = 0;
+  EXPECT_THAT(render(view, 200)[2], HasSubstr(" 0.0000  "));
+  view.regions[0].loss = -1.25;
+  EXPECT_THAT(render(view, 200)[2], HasSubstr(" -1.2500  "));
 }
 
 TEST(PlainProgress, SaysEachThingOnce) {

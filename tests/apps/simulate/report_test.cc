@@ -105,6 +105,16 @@ TEST(ReportText, OfAProgramSaysThatThereIsNothingToCompareWith) {
     EXPECT_THAT(text, Not(HasSubstr(absent)));
 }
 
+TEST(ReportText, OfAProgramALossMayBeZeroOrLessAndNotBeKnown) {
+  Summary s = of_a_program();
+  for (RegionSummary& region : s.regions) region.loss = -1.5;
+  s.regions[0].loss = {};
+  EXPECT_THAT(report_text(s, "", "runs/x"), testing::ContainsRegex("training loss +-1.5000 "));
+  EXPECT_THAT(report_html(s, {}, ""), HasSubstr("not known"));
+  for (RegionSummary& region : s.regions) region.loss = {};
+  EXPECT_THAT(report_text(s, "", "runs/x"), testing::ContainsRegex("training loss +not known "));
+}
+
 TEST(ReportHtml, OfAProgramLeavesOutWhatNobodyMeasured) {
   const std::string html = report_html(of_a_program(), {}, "");
   EXPECT_THAT(html, HasSubstr("<code>torchrun train.py</code>"));

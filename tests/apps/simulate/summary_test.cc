@@ -1,5 +1,8 @@
 #include "apps/run/simulate/summary.h"
 
+#include <cmath>
+#include <optional>
+
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
@@ -243,6 +246,23 @@ TEST(RegionFiles, SamplesComeBackAsTheyWereKept) {
   EXPECT_EQ(samples[1].region, "west");
   EXPECT_EQ(samples[1].wan_tx_bytes, 98U);
   EXPECT_EQ(samples[0].loss, 2.25);
+}
+
+TEST(RegionFiles, ALossMayBeZeroOrLessAndNotBeKnown) {
+  const TemporaryDirectory directory;
+  for (const std::optional<double> loss : {std::optional(0.0), std::optional(-1.5), {}})
+    append_samples(directory / "progress.jsonl", {{.region = "east", .step = 1, .loss = loss}});
+  const auto samples = read_samples(directory / "progress.jsonl");
+  ASSERT_EQ(samples.size(), 3U);
+  EXPECT_EQ(samples[0].loss, 0.0);
+  EXPECT_EQ(samples[1].loss, -1.5);
+  EXPECT_FALSE(samples[2].loss);
+  diloco::Progress progress;
+  EXPECT_FALSE(loss_of(progress));
+  progress.set_loss(NAN);
+  EXPECT_FALSE(loss_of(progress));
+  progress.set_loss(-1.5);
+  EXPECT_EQ(loss_of(progress), -1.5);
 }
 
 }  // namespace

@@ -51,6 +51,22 @@ TEST(RestartPolicy, ProgressStartsOver) {
   EXPECT_EQ(policy.on_death(2), milliseconds(1000));  // falling back is no progress
 }
 
+TEST(FirstStarts, GiveUpWhatFailsByItselfFiveTimesBeforeItsRegionDidAnything) {
+  const ExitStatus failed{.code = 1}, killed{.signal = SIGKILL}, refused{.code = 3};
+  FirstStarts starts;
+  for (int i = 0; i < 4; ++i) EXPECT_EQ(starts.judge(failed, false).kind, Ending::Kind::crashed);
+  const Ending last = starts.judge(failed, false);
+  EXPECT_EQ(last.kind, Ending::Kind::final);
+  EXPECT_EQ(last.exit_code, 1);
+  EXPECT_EQ(last.note, ", 5 times in a row before its region did anything");
+  EXPECT_EQ(FirstStarts().judge(refused, false).kind, Ending::Kind::final) << "at once, as ever";
+  FirstStarts others;  // somebody kills it, or it had worked
+  for (int i = 0; i < 20; ++i) {
+    EXPECT_EQ(others.judge(failed, i % 2 == 0).kind, Ending::Kind::crashed);
+    EXPECT_EQ(others.judge(killed, false).kind, Ending::Kind::crashed);
+  }
+}
+
 class SupervisorTest : public testing::Test {
  protected:
   Supervised shell(const std::string& label, const std::string& script) {

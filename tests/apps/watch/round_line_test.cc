@@ -44,6 +44,18 @@ TEST(RoundLines, TheNextSaysWhatItTookForWhomItWaitedAndWhatIsLeft) {
             "about 9 min 40 s left");
 }
 
+TEST(RoundLines, ALossMayBeZeroOrLessAndIsLeftOutWhereItIsNotKnown) {
+  RoundLines lines(1200, 60);
+  LoggedRound round = round_at(0, 100);
+  for (const auto& [loss, shown] :
+       {std::pair{0.0, "loss 0.0000"}, std::pair{-1.5, "loss -1.5000"}}) {
+    round.loss = loss;
+    EXPECT_THAT(lines.next(round), HasSubstr(shown));
+  }
+  round.loss = {};
+  EXPECT_THAT(lines.next(round), Not(HasSubstr("loss")));
+}
+
 TEST(RoundLines, CountersThatBeginAnewAndTheLastRoundGiveNoNonsense) {
   RoundLines lines(40, 2);
   lines.next(round_at(0, 100));
@@ -63,6 +75,7 @@ TEST(ParseRound, TakesNothingThatIsNoRoundAndSurvivesWrongTypes) {
       R"({"participants": 5, "round": "x", "loss": null, "val_loss": "high", "waited_for": 3, "left_s": "soon"})");
   ASSERT_TRUE(round);
   EXPECT_EQ(round->round, 0U);
+  EXPECT_FALSE(round->loss);
   EXPECT_FALSE(round->val_loss);
   EXPECT_FALSE(round->left_s);
   EXPECT_EQ(round->waited_for, "");

@@ -43,6 +43,19 @@ TEST(RunTable, ShowsEachRegionAndWhatTheyDoTogether) {
                                "about 5 min 0 s left"));
 }
 
+TEST(RunTable, ALossMayBeZeroOrLessAndIsADashWhereItIsNotKnown) {
+  const auto with = [](const nlohmann::json& loss) {
+    return region("east", {{"progress", {{"step", 250}, {"loss", loss}, {"phase", "compute"}}}});
+  };
+  EXPECT_THAT(run_table({with(0.0)}), HasSubstr("250/1,000  0.0000"));
+  EXPECT_THAT(run_table({with(-1.5)}), HasSubstr("250/1,000  -1.5000"));
+  EXPECT_THAT(region_page(with(-1.5)), HasSubstr("compute, step 250, loss -1.5\n"));
+  EXPECT_THAT(region_page(with(2.53125)), HasSubstr("compute, step 250, loss 2.53125\n"));
+  // Before its first step, and where it was NaN.
+  EXPECT_THAT(run_table({with(nullptr)}), HasSubstr("250/1,000     -"));
+  EXPECT_THAT(region_page(with(nullptr)), HasSubstr("compute, step 250, loss -\n"));
+}
+
 // It has taken over the others' state: 900 steps, of which it spent time on few.
 TEST(RunTable, ARegionThatCaughtUpDoesNotSayThatTheRunEndsSooner) {
   const nlohmann::json caught_up = {

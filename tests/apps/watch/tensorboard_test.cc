@@ -76,6 +76,22 @@ TEST(Tensorboard, FileBeginsWithItsVersionAndHoldsTheScalars) {
       2U);
 }
 
+TEST(Tensorboard, ALossMayBeZeroOrLessAndIsLeftOutWhereItIsNotKnown) {
+  const TemporaryDirectory directory;
+  Tensorboard board(directory.path(), 1000);
+  board.add({.time_s = 1, .region = "east", .step = 1});
+  board.add({.time_s = 2, .region = "east", .step = 2, .loss = 0});
+  board.add({.time_s = 3, .region = "east", .step = 3, .loss = -1.5});
+  board.write();
+  std::vector<float> losses;
+  for (const auto& event :
+       parse(read_text_file(directory / "tensorboard/east/events.out.tfevents.0.causeway"))) {
+    for (const auto& value : event.summary().value())
+      if (value.tag() == "loss") losses.push_back(value.simple_value());
+  }
+  EXPECT_THAT(losses, testing::ElementsAre(0.0F, -1.5F));
+}
+
 TEST(Tensorboard, ARecordThatADiskRefusesInTheMiddleIsWrittenWholeLater) {
   const TemporaryDirectory directory;
   const auto file = directory / "tensorboard/east/events.out.tfevents.0.causeway";

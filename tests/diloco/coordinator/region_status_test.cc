@@ -103,6 +103,14 @@ TEST(RegionStatus, HasItsKeysInTheirOrder) {
   EXPECT_EQ(json["share"].dump(), R"({"index":1,"count":3,"pass":2,"begin":1000})");
 }
 
+TEST(RegionStatus, ALossThatIsNotKnownIsNull) {
+  RegionStatus status = full();
+  status.progress.clear_loss();
+  EXPECT_TRUE(to_json(status)["progress"]["loss"].is_null());
+  status.progress.set_loss(0);
+  EXPECT_EQ(to_json(status)["progress"]["loss"], 0.0);
+}
+
 // It is no link any more, and what it carried was sent all the same.
 TEST(RegionStatus, WhatWasSentToARemovedRegionStaysInTheTotals) {
   const test::TemporaryDirectory directory;

@@ -87,7 +87,8 @@ void FakeWorker::follow(WorkerSession& session) {
     }
     if (std::holds_alternative<Finish>(instruction)) {
       finished_ = true;
-      return;
+      progress_.set_phase(kPhaseDone);
+      return session.report(progress_);
     }
   }
 }
@@ -101,12 +102,11 @@ void FakeWorker::begin_again() {
 }
 
 void FakeWorker::train(WorkerSession& session, const Train& order, const std::string& run_id) {
-  Progress progress;
-  progress.set_step(4 * (order.round + 1));
-  progress.set_round(order.round);
-  progress.set_loss(2.0);
-  progress.set_phase("compute");
-  session.report(progress);
+  progress_.set_step(4 * (order.round + 1));
+  progress_.set_round(order.round);
+  progress_.set_loss(2.0);
+  progress_.set_phase("compute");
+  session.report(progress_);
   while (order.round >= held_from_ && !stopping_) {
     if (session.lost()) return;  // the next call says so
     ::poll(nullptr, 0, 5);

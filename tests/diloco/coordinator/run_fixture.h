@@ -66,6 +66,7 @@ class FakeWorker {
   std::string error_;
   std::string run_id_;
   std::optional<Round> contributed_;
+  Progress progress_;
   std::thread thread_;
 };
 

@@ -216,6 +216,24 @@ TEST_P(WorkerServerTest, ARestartedRankReplacesTheOldGathering) {
   EXPECT_FALSE(fresh->lost());
 }
 
+// It may have failed to write its result. The coordinator would end, and nobody help it to try
+// again.
+TEST_P(WorkerServerTest, AWorkerThatWasToldToFinishIsDoneOnceItSaysSo) {
+  start(1);
+  on_server([&] { script_.answer = [this] { server_->finish(3); }; });
+  for (const char* last : {"evaluate", kPhaseDone}) {
+    const int lost = script_.lost;
+    auto session = attach(0, 1);
+    EXPECT_TRUE(std::holds_alternative<Finish>(session->next(keep)));
+    Progress progress;
+    progress.set_phase(last);
+    session->report(progress);
+    session.reset();
+    while (script_.lost == lost) std::this_thread::yield();
+    EXPECT_EQ(on_server([&] { return script_.reported.phase(); }), last);
+  }
+}
+
 TEST_P(WorkerServerTest, RefusesAWorkerOfAnotherShape) {
   start(1);
   EXPECT_THROW(attach(0, 2), std::system_error);

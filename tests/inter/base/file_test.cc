@@ -299,5 +299,20 @@ TEST(RoomLeft, IsSaidOfAFullDiskAlone) {
   EXPECT_EQ(room_left(EACCES, directory.path() / "state", 4096), "");
 }
 
+TEST(RoomLeft, ALimitOnTheSizeOfFilesIsWantOfRoomAsAFullDiskIs) {
+  for (const int error : {ENOSPC, EDQUOT, EFBIG})
+    EXPECT_TRUE(is_out_of_room({error, std::generic_category()})) << error;
+  EXPECT_FALSE(is_out_of_room({EACCES, std::generic_category()}));
+  const test::TemporaryDirectory directory;
+  const test::FullDisk full(10);
+  try {
+    AtomicFile file(directory.path() / "state");
+    file.append(bytes_of(std::string(100, 's')));
+    FAIL() << "it was written";
+  } catch (const std::system_error& error) {
+    EXPECT_TRUE(is_out_of_room(error)) << error.what();
+  }
+}
+
 }  // namespace
 }  // namespace causeway::inter

@@ -1,0 +1,34 @@
+#include "apps/run/region/signal_watch.h"
+
+#include <csignal>
+#include <utility>
+
+#include "apps/run/region/own_process.h"
+
+namespace causeway::run {
+
+SignalWatch::SignalWatch(const asio::any_io_executor& executor) : signals_(executor) {
+  for (const int signal : stop_signals()) signals_.add(signal);
+}
+
+void SignalWatch::wait(std::function<void(Wish)> on_wish) {
+  on_wish_ = std::move(on_wish);
+  wait_for_next();
+}
+
+void SignalWatch::wait_for_next() {
+  signals_.async_wait([this](const asio::error_code& error, int signal) {
+    if (error || is_cancelled_) return;
+    const bool first = !std::exchange(asked_, true);
+    const bool again = signal != SIGHUP && std::exchange(asked_by_name_, true);
+    if (first || again) on_wish_(again ? Wish::end_at_once : Wish::clean_end);
+    wait_for_next();
+  });
+}
+
+void SignalWatch::cancel() {
+  is_cancelled_ = true;
+  signals_.cancel();
+}
+
+}  // namespace causeway::run
