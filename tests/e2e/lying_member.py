@@ -84,12 +84,23 @@ def lies(liar, peers):
     yield "that it stands for election", raft(f2=message(f1=term, f3=random.choice(FAR), f4=term))
     yield "a vote", raft(f3=message(f1=term, f3=1))
     yield "a member that is not", message(f5=message(f1=message(f1=made_up, f2="192.0.2.1:9")))
+    yield "that it moved, again and again", message(f5=message(f1=message(f1=liar.region, f2=f"192.0.2.1:{made_up[-1]}")))
+    yield "tensors that have one name", message(f7=5 * message(f1=message(f1="weight", f2=b"\3")))
+    yield "a payload of a terabyte", message(f2=message(
+        f1=message(f1=liar.run_id, f2=liar.region, f3=version, f5=1, f7=zeros, f10=message(f1=zeros, f2=1 << 40)), f2=0))
     yield "that a member is to go", message(f5=message(f1=message(f1=random.choice(peers)), f2=1))
     yield "that all is lost", message(f4=message(f1=version, f2=payload, f3=1))
     yield "that all is over", message(f6=b"")
     yield "what another contributed", message(f2=message(
         f1=message(f1=liar.run_id, f2=random.choice(peers), f3=version, f5=1, f7=random.randbytes(32), f10=payload),
         f2=4000))
+
+
+def large_lies(liar):
+    """What no other message would have room for, if it were taken over."""
+    large = "h" * (4 * 1024 * 1024 - 100)
+    yield message(f5=message(f1=message(f1=liar.region, f2=large)))
+    yield message(f3=message(f1=large, f3=message(f1=1)))
 
 
 class Liar(threading.Thread):
@@ -142,6 +153,8 @@ class Liar(threading.Thread):
 
     def lie(self, link):
         """Until the coordinator listens no more, or for a second: then it listens again."""
+        for body in large_lies(self):
+            send(link, MESSAGE, body)
         end = time.monotonic() + 1
         while time.monotonic() < end and not self.stopped.is_set():
             for name, body in lies(self, self.peers):

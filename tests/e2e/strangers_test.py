@@ -197,7 +197,7 @@ class LyingMember(RunByHand):
             one.join()
         for one, output in zip(liars, outputs):
             self.assertGreater(one.sessions, 1, "it was heard again and again")
-            self.assertEqual(len(one.said), 12)
+            self.assertEqual(len(one.said), 15)
             self.assertGreater(min(one.said.values()), 50, one.said)
             self.assertIn("ap-northeast is not listened to until it connects again", output)
         output = self.run_causeway("verify", *(self.region_directory(region) for region in honest),
