@@ -147,6 +147,17 @@ class Exchanged:
     def put(target: torch.Tensor, value: torch.Tensor) -> None:
         target.detach().copy_(divided_as(value, target))
 
+    def writes(self) -> list[int]:
+        """How often it was written to. Moving it elsewhere does not count, and no optimizer that begins."""
+        return writes_to(self.parameter)
+
+
+def writes_to(tensor: torch.Tensor) -> list[int]:
+    """Of a divided one, to this rank's part too."""
+    plain = tensor.detach()
+    parts = [plain, plain.to_local()] if isinstance(plain, DTensor) else [plain]
+    return [0 if part.is_inference() else part._version for part in parts]
+
 
 class Parameters:
     """All that a model exchanges. Every method is called by all ranks of the region."""
@@ -171,6 +182,14 @@ class Parameters:
         self.stages.to_rank_0(self.own_hosts())
         self.buffers = Buffers(model, ranks, buffers, plain_name)
         self.agree(told_not_finite(self.not_finite()))
+        self.entered = [one.writes() for one in self.exchanged]
+
+    def check_as_entered(self) -> None:
+        """The first instruction brings back what entered, whatever the program has done to the model since."""
+        changed = next((one.name for one, writes in zip(self.exchanged, self.entered) if one.writes() != writes), None)
+        self.agree(changed and f"the model changed between entering the run and its first step (its parameter {changed}), and the run would "
+                               "take back the change: load weights before `Run`")
+        self.buffers.tell_changed()
 
     def agree(self, problem: str | None) -> None:
         """Raises on all ranks the problem of the first that has one."""

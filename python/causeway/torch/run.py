@@ -245,6 +245,8 @@ class Run:
         return self._worker
 
     def _next(self) -> Told | None:
+        if self._sample is None and self._told is None:
+            self._parameters.check_as_entered()
         try:
             while (told := self._led(self._ask)[1]) is not None and told.validation_samples:
                 self._validate(told)
