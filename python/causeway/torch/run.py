@@ -16,7 +16,7 @@ import torch.distributed as dist
 
 import causeway
 
-from . import arguments
+from . import arguments, frozen as frozen_parameters
 from .buffers import KINDS
 from .parameters import Parameters
 from .ranks import Group, Kind, Solo, ranks as ranks_of
@@ -100,6 +100,8 @@ class Run:
     buffers: what becomes of the buffers that state_dict() has, with every round. "average": their mean over the regions,
         weighted as the parameters are; whole numbers are those of the first region that the round lists. "lowest": all are
         that region's. "local": each region keeps its own. Those that hold infinities before the first step, as masks do, stay as they are.
+    frozen: parameters without requires_grad, which stay as the program makes them. "same": regions that hold others are refused.
+        "local": each region has its own; all regions say so.
     coordinator, certificates: HOST:PORT of a coordinator on another host, and the directory of the region's certificates.
     stage_of: with pipeline parallelism, where `model` is this rank's stage and `optimizer` is of its parameters: the whole model,
         whose names the stage's parameters have. It is not trained, and may be on the meta device.
@@ -115,7 +117,7 @@ class Run:
 
     def __init__(self, model: torch.nn.Module, optimizer: arguments.Optimizers = None, *,
                  directory: str | os.PathLike[str] | None = None, region: str | None = None, samples_per_step: int = 1,
-                 tokens_per_step: int = 1, save_rounds: int = 10, also: arguments.Also = (), buffers: str = "average",
+                 tokens_per_step: int = 1, save_rounds: int = 10, also: arguments.Also = (), buffers: str = "average", frozen: str = "same",
                  stage_of: torch.nn.Module | None = None, coordinator: str = "", certificates: str | os.PathLike[str] = "",
                  group: dist.ProcessGroup | None = None, seed: int = 0, evaluate: arguments.Evaluate | None = None,
                  keep_waiting: arguments.KeepWaiting | None = None) -> None:
@@ -130,6 +132,7 @@ class Run:
             save_rounds=self.save_rounds, coordinator=coordinator, certificates=str(certificates), validates=evaluate is not None)
         self._group, self._seed, self._also = group, seed, arguments.also(also)
         self._buffers = arguments.one_of("buffers", buffers, KINDS)
+        self._frozen = arguments.one_of("frozen", frozen, frozen_parameters.KINDS)
         self._stage_of = None if stage_of is None else arguments.model(stage_of, "stage_of")
         self._evaluate = arguments.function("evaluate", evaluate)
         self._user_keep_waiting = arguments.function("keep_waiting", keep_waiting)
@@ -148,12 +151,15 @@ class Run:
             raise ValueError(f"{self.directory} is not there, nor the directory above it: give the directory that the "
                              "region's coordinator was started with")
         self._ranks = ranks_of(self._group)
-        self._entered = Parameters(self.model, self.optimizers, self._ranks, self._seed, self._buffers, self._stage_of)
+        self._entered = Parameters(self.model, self.optimizers, self._ranks, self._seed, self._buffers, self._stage_of,
+                                   self._frozen, self.directory)
         self._entered.agree(self._lost_scale())
         self._state = TrainerState(self.directory, self._ranks, self.optimizers, self._also)
         self._led(self._attach)
         if (self._entered.buffers.all or self._entered.buffers.left_out) and self._ranks.leads:
             log.info("%s", self._entered.buffers)
+        if self._entered.frozen.count and self._ranks.leads:
+            log.info("%s", self._entered.frozen)
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
@@ -328,6 +334,7 @@ class Run:
     def _attach(self) -> tuple[Kind, None]:
         self._worker = causeway.Worker(self._parameters.hosts(), region=self.region, directory=str(self.directory),
                                        keep_waiting=self._keep_waiting, **self._settings)
+        self._parameters.frozen.keep()
         return Kind.GO_ON, None
 
     def _ask(self) -> tuple[Kind, Told | None]:
