@@ -7,6 +7,7 @@ import logging
 import os
 import pathlib
 import warnings
+import weakref
 from collections.abc import Callable, Iterator
 from types import TracebackType
 from typing import Any, SupportsFloat
@@ -20,6 +21,7 @@ from . import arguments, frozen as frozen_parameters
 from .buffers import KINDS
 from .parameters import Parameters
 from .ranks import Group, Kind, Solo, ranks as ranks_of
+from .sigterm import Sigterm, Terminated
 from .trainer_state import TrainerState
 
 log = logging.getLogger("causeway")
@@ -59,6 +61,8 @@ class Told:
     validation_samples: int
     run_steps: int
 
+
+STOPS_TRIED = 8  # orders of steps that a region that is told to stop gives back
 
 TOLD = tuple(field.name for field in dataclasses.fields(Told))
 
@@ -139,6 +143,8 @@ class Run:
         self._worker: causeway.Worker | None = None
         self._entered: Parameters | None = None
         self._ranks: Solo | Group = Solo()
+        me = weakref.ref(self)  # a handler of signals keeps no run alive
+        self._sigterm = Sigterm(lambda: (run := me()) is not None and run._entered is not None)
         self._loss: torch.Tensor | float = float("nan")
         self._sample: int | None = None
         self._said: str | None = None
@@ -160,9 +166,11 @@ class Run:
             log.info("%s", self._entered.buffers)
         if self._entered.frozen.count and self._ranks.leads:
             log.info("%s", self._entered.frozen)
+        self._sigterm.listen()
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        self._sigterm.restore()
         self._worker = self._entered = self._steps = None
 
     def __iter__(self) -> Iterator[Step]:
@@ -180,6 +188,7 @@ class Run:
                 taken += 1
             self._done(steps, taken)
         self._step = None
+        self._sigterm.restore()  # nothing is left to save
 
     # ---- A loop of the program's own ----
 
@@ -256,10 +265,14 @@ class Run:
         try:
             while (told := self._led(self._ask)[1]) is not None and told.validation_samples:
                 self._validate(told)
-        except BaseException:
+        except BaseException as error:
             # Told to stop: the worker saved its state, and this belongs to it.
             if self._sample is not None:
                 self._state.save_alone(self._sample)
+            told = causeway.Stopped if self._ranks.leads else causeway.WorkerError  # what rank 0 could not do, the others hear
+            if self._sigterm.came and isinstance(error, told):
+                log.warning("SIGTERM: %s", error)
+                raise Terminated from error
             raise
         if told is None:
             self._parameters.give(-1)
@@ -310,7 +323,7 @@ class Run:
                     count=steps.count, run_steps=steps.run_steps)
 
     def _called_back(self) -> bool:
-        return self._agreed(lambda: self._attached.called_back())
+        return self._agreed(lambda: self._sigterm.came or self._attached.called_back())
 
     # ---- Rank 0 speaks; the others hear ----
 
@@ -339,8 +352,15 @@ class Run:
 
     def _ask(self) -> tuple[Kind, Told | None]:
         steps = self._attached.next()
+        for _ in range(STOPS_TRIED):
+            if steps is None or not self._sigterm.came:
+                break
+            self._attached.done(0, float("nan"))  # then the next call waits, and saves when the wait is ended
+            steps = self._attached.next()
         if steps is None:
             return Kind.OVER, None
+        if self._sigterm.came:
+            raise causeway.Stopped("told to stop; the worker did not come to save its state, and goes on from the one before")
         return Kind.STEPS, Told(*(getattr(steps, name) for name in TOLD))
 
     def _keep_waiting(self, what: str) -> bool:
@@ -348,4 +368,6 @@ class Run:
         if what != self._said:
             self._said = what
             log.info("%s", what)
+        if self._sigterm.came:
+            return False
         return self._user_keep_waiting is None or bool(self._user_keep_waiting(what))
