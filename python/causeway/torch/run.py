@@ -87,6 +87,10 @@ def steps_told(directory: str | os.PathLike[str] | None = None) -> int | None:
     return steps if isinstance(steps, int) and steps > 0 else None
 
 
+# Runs of this process that are entered, by directory and region. A region's second worker here would take the first one's place.
+entered_here: weakref.WeakValueDictionary[tuple[pathlib.Path, str], "Run"] = weakref.WeakValueDictionary()
+
+
 class Run:
     """A model that takes part in a run, as (a process of) one region.
 
@@ -345,10 +349,20 @@ class Run:
         return self._led(lambda: (Kind.YES if question() else Kind.NO, None))[0] == Kind.YES
 
     def _attach(self) -> tuple[Kind, None]:
+        self._claim()
+        keep_waiting = weakref.WeakMethod(self._keep_waiting)  # a run that is dropped without __exit__ takes its worker along
         self._worker = causeway.Worker(self._parameters.hosts(), region=self.region, directory=str(self.directory),
-                                       keep_waiting=self._keep_waiting, **self._settings)
+                                       keep_waiting=lambda what: (ask := keep_waiting()) is None or ask(what), **self._settings)
         self._parameters.frozen.keep()
         return Kind.GO_ON, None
+
+    def _claim(self) -> None:
+        place = self.directory.resolve(), self.region
+        other = entered_here.get(place)
+        if other is not None and other is not self and other._worker is not None:
+            raise ValueError(f"this process already takes part as {self.region}: put both models into one ModuleDict and give one Run, "
+                             "with a list of optimizers. If the other Run is of an earlier try, leave it first (its __exit__), or drop it")
+        entered_here[place] = self
 
     def _ask(self) -> tuple[Kind, Told | None]:
         steps = self._attached.next()
