@@ -1,9 +1,12 @@
-"""Two Runs of one region in one process, with a worker's double."""
+"""Two Runs of one region in one process, and a program that goes to another directory, with a worker's double."""
 import gc
+import os
+import pathlib
+import tempfile
 import unittest
 
 import torch
-from worker_double import a_run
+from worker_double import a_run, steps
 
 from causeway.torch import Run
 
@@ -30,6 +33,18 @@ class OneProcess(unittest.TestCase):
             gc.collect()
             with self.make(directory):
                 pass
+
+    def test_the_directory_stays_where_it_was(self):
+        with a_run(steps(0, 1, 0, 0)) as (_, directory), tempfile.TemporaryDirectory() as other:
+            before = os.getcwd()
+            self.addCleanup(os.chdir, before)
+            os.chdir(directory)
+            with self.make("eu", save_rounds=1) as run:
+                for step in run:
+                    os.chdir(other)
+            os.chdir(before)
+            self.assertEqual(len(list(pathlib.Path(directory, "eu").glob("checkpoints/trainer-1-*.pt"))), 1)
+            self.assertEqual(os.listdir(other), [])
 
 
 if __name__ == "__main__":

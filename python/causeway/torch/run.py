@@ -131,7 +131,8 @@ class Run:
                  keep_waiting: arguments.KeepWaiting | None = None) -> None:
         self.model = arguments.model(model)
         self.optimizers = arguments.optimizers(optimizer, model)
-        self.directory = pathlib.Path(from_environment(directory, "CAUSEWAY_DIRECTORY", "directory"))
+        # The program may go elsewhere.
+        self.directory = pathlib.Path(from_environment(directory, "CAUSEWAY_DIRECTORY", "directory")).absolute()
         self.region: str = region or os.environ.get("CAUSEWAY_REGION") or self.directory.resolve().name
         self.samples_per_step = arguments.count("samples_per_step", samples_per_step)
         self.save_rounds = arguments.count("save_rounds", save_rounds)
