@@ -8,7 +8,7 @@ import os
 import pathlib
 import random
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import torch
@@ -40,8 +40,13 @@ def own_parts(value: Any) -> Any:
     if isinstance(value, dict):
         return {key: own_parts(one) for key, one in value.items()}
     if isinstance(value, (list, tuple)):
-        return type(value)(map(own_parts, value))
+        return like(value, map(own_parts, value))
     return value
+
+
+def like(value: Any, parts: Iterable[Any]) -> Any:
+    """A list or tuple of the same type: a named tuple takes its parts one by one."""
+    return type(value)(*parts) if hasattr(value, "_fields") else type(value)(parts)
 
 
 def divided_again(value: Any, parameter: Any) -> Any:
@@ -52,6 +57,8 @@ def divided_again(value: Any, parameter: Any) -> Any:
                                   shape=parameter.shape, stride=parameter.stride())
     if isinstance(value, dict):
         return {key: divided_again(one, parameter) for key, one in value.items()}
+    if isinstance(value, (list, tuple)):
+        return like(value, (divided_again(one, parameter) for one in value))
     return value
 
 
@@ -59,7 +66,7 @@ def without_tensors(value: Any) -> Any:
     if isinstance(value, dict):
         return {key: without_tensors(one) for key, one in value.items()}
     if isinstance(value, (list, tuple)):
-        return [without_tensors(one) for one in value]
+        return like(value, map(without_tensors, value))
     return None if torch.is_tensor(value) else value
 
 
