@@ -50,6 +50,29 @@ class BeforeTheFirstStep(unittest.TestCase):
             self.assertEqual(self.train(lambda: self.model[1](torch.randn(3, 4))), 2)
         self.assertRegex(said.output[0], r"the buffer 1\.\w+ changed between entering the run and its first step")
 
+    def test_an_optimizer_begins_anew_with_the_state_that_it_was_made_with(self):
+        class Sums(torch.optim.SGD):
+            """Makes its state when it is made, as Adagrad does."""
+
+            def __init__(self, parameters):
+                super().__init__(parameters, lr=0.1)
+                for p in self.param_groups[0]["params"]:
+                    self.state[p]["sum"] = torch.full_like(p, 0.5)
+
+            def step(self):
+                for p in self.param_groups[0]["params"]:
+                    self.state[p]["sum"].add_(p.detach())
+
+        self.optimizer = Sums(self.model.parameters())
+        weight = self.model[0].weight
+        with a_run(*PLAN) as (_, directory), Run(self.model, self.optimizer, directory=directory) as run:
+            with self.assertWarnsRegex(UserWarning, "begins its optimizer anew"):
+                for step in run:
+                    with torch.no_grad():
+                        weight.fill_(float("nan") if step.round == 0 else 1.0)
+                    self.optimizer.step()
+        self.assertEqual(self.optimizer.state[weight]["sum"].unique().tolist(), [1.5])
+
 
 if __name__ == "__main__":
     unittest.main()

@@ -21,6 +21,7 @@ from . import arguments, frozen as frozen_parameters
 from .buffers import KINDS
 from .parameters import Parameters
 from .ranks import Group, Kind, Solo, ranks as ranks_of
+from .schedules import copied
 from .sigterm import Sigterm, Terminated
 from .trainer_state import TrainerState
 
@@ -166,6 +167,7 @@ class Run:
                                    self._frozen, self.directory)
         self._entered.agree(self._lost_scale())
         self._state = TrainerState(self.directory, self._ranks, self.optimizers, self._also)
+        self._begun = [copied(dict(one.state)) for one in self.optimizers]  # some make theirs when they are made, and never again
         self._led(self._attach)
         if (self._entered.buffers.all or self._entered.buffers.left_out) and self._ranks.leads:
             log.info("%s", self._entered.buffers)
@@ -316,8 +318,9 @@ class Run:
 
     def _begin_anew(self, round_number: int, taken: int) -> None:
         """What was NaN led to what is NaN: moments that hold it would spoil every step to come."""
-        for optimizer in self.optimizers:
+        for optimizer, begun in zip(self.optimizers, self._begun):
             optimizer.state.clear()
+            optimizer.state.update(copied(begun))
         warnings.warn(f"round {round_number}: the parameters are NaN or infinite after {taken} steps. This region sits the "
                       "round out, follows the other regions, and begins its optimizer anew", stacklevel=4)
 
