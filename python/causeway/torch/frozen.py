@@ -123,7 +123,8 @@ class Frozen:
 
 
 def local_of(p: torch.Tensor) -> torch.Tensor:
-    return p.detach().to_local() if isinstance(p, DTensor) else p.detach()
+    local: torch.Tensor = p.to_local().detach() if isinstance(p, DTensor) else p.detach()
+    return local
 
 
 def parts_of(tensor: torch.Tensor) -> list[torch.Tensor]:
@@ -147,8 +148,9 @@ def digest_of(tensor: torch.Tensor) -> str:
         hashed = hashlib.sha256()
         for part in parts_of(tensor):
             if not part.is_meta and part.numel():
-                for piece in part.contiguous().reshape(-1).view(torch.uint8).split(PIECE_BYTES):
-                    host = piece.cpu()
+                values = part.contiguous().reshape(-1).view(torch.uint8)
+                for begin in range(0, values.numel(), PIECE_BYTES):
+                    host = values[begin:begin + PIECE_BYTES].cpu()
                     hashed.update((ctypes.c_char * host.numel()).from_address(host.data_ptr()))
         return hashed.hexdigest()
     except (RuntimeError, NotImplementedError):

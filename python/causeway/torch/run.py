@@ -276,8 +276,8 @@ class Run:
             # Told to stop: the worker saved its state, and this belongs to it.
             if self._sample is not None:
                 self._state.save_alone(self._sample)
-            told = causeway.Stopped if self._ranks.leads else causeway.WorkerError  # what rank 0 could not do, the others hear
-            if self._sigterm.came and isinstance(error, told):
+            stopped = causeway.Stopped if self._ranks.leads else causeway.WorkerError  # of rank 0, as the others hear of it
+            if self._sigterm.came and isinstance(error, stopped):
                 log.warning("SIGTERM: %s", error)
                 raise Terminated from error
             raise
