@@ -1,11 +1,17 @@
 #include "diloco/worker/coordinator_link.h"
 
+#include <fcntl.h>
 #include <poll.h>
+#include <pthread.h>
 #include <sys/socket.h>
+#include <unistd.h>
 
 #include <algorithm>
+#include <array>
+#include <atomic>
 #include <cerrno>
 #include <chrono>
+#include <cstddef>
 #include <cstdint>
 #include <iterator>
 #include <string>
@@ -141,6 +147,36 @@ constexpr milliseconds kKeepWaitingInterval{500};
 constexpr milliseconds kSendDeadline{60'000};
 
 }  // namespace
+
+namespace {
+
+// Sockets of this process, each plus one: 0 is an empty place. A child has the one thread that
+// forked, and may call what is safe in a signal handler, and no more.
+constexpr std::size_t kOwnSocketsMax = 64;  // any more are the children's as well
+std::array<std::atomic<int>, kOwnSocketsMax> own_sockets;
+
+// The number stays taken: a destructor may close it in the child.
+void drop_sockets_in_child() {
+  const int nothing = ::open("/dev/null", O_RDWR | O_CLOEXEC);
+  for (std::atomic<int>& place : own_sockets) {
+    const int socket = place.load() - 1;
+    if (socket >= 0 && nothing >= 0) ::dup3(nothing, socket, O_CLOEXEC);
+  }
+  if (nothing >= 0) ::close(nothing);
+}
+
+}  // namespace
+
+std::shared_ptr<void> keep_from_children(int socket) {
+  [[maybe_unused]] static const int registered =
+      ::pthread_atfork(nullptr, nullptr, drop_sockets_in_child);
+  for (std::atomic<int>& place : own_sockets) {
+    int empty = 0;
+    if (place.compare_exchange_strong(empty, socket + 1))
+      return {&place, [](std::atomic<int>* taken) { taken->store(0); }};
+  }
+  return nullptr;
+}
 
 void keep_waiting_or_throw(const WorkerSession::KeepWaiting& keep_waiting,
                            const std::string& what) {

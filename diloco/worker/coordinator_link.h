@@ -35,6 +35,11 @@ std::optional<WorkerDial> dial_coordinator(const AttachRequest& request,
 // Throws std::errc::operation_canceled if the caller does not keep waiting for it.
 void keep_waiting_or_throw(const WorkerSession::KeepWaiting& keep_waiting, const std::string& what);
 
+// While it is held, children that this process forks without exec (a data loader's workers) do not
+// have the socket: else the coordinator would take a worker that died for one that is there, as
+// long as one of its children lives.
+std::shared_ptr<void> keep_from_children(int socket);
+
 class CoordinatorLink {
  public:
   using Message = worker_wire::CoordinatorMessage;
@@ -44,7 +49,9 @@ class CoordinatorLink {
   };
 
   explicit CoordinatorLink(WorkerDial dialled)
-      : socket_(std::move(dialled.socket)), stream_(std::move(dialled.stream)) {}
+      : socket_(std::move(dialled.socket)),
+        own_(keep_from_children(socket_.get())),
+        stream_(std::move(dialled.stream)) {}
 
   // All throw Errc::coordinator_lost if the connection ended, and what the coordinator's refusal is
   // about if it refuses us.
@@ -77,6 +84,7 @@ class CoordinatorLink {
   std::optional<Received> take();
 
   Descriptor socket_;
+  std::shared_ptr<void> own_;             // this process's alone
   std::unique_ptr<WorkerStream> stream_;  // views the socket
   bool called_back_ = false;
   bool closed_ = false;

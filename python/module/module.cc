@@ -104,6 +104,7 @@ void bind_worker(nb::module_& module) {
 
 NB_MODULE(_causeway, module) {
   using namespace causeway::python;
+  nb::set_leak_warnings(false);  // a program may end while it has a worker
   // Standard output is the program's.
   spdlog::set_default_logger(spdlog::stderr_color_mt("causeway"));
   spdlog::set_formatter(

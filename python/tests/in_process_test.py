@@ -107,7 +107,9 @@ class OneRegion(RegionRun):
         self.model[0].requires_grad_(False)
         frozen = self.model[0].weight.clone()
         with Run(self.model, self.optimizer, directory=self.region()) as run:
-            self.assertEqual(list(run._parameters.hosts()), ["2.weight", "2.bias"])
+            *names, digest = run._parameters.hosts()
+            self.assertEqual(names, ["2.weight", "2.bias"])
+            self.assertTrue(digest.startswith("lowest:frozen:"))
             for step in run:
                 self.train(step, run)
         self.assertTrue(torch.equal(frozen, self.model[0].weight))

@@ -10,12 +10,15 @@ import resource
 import shutil
 import tempfile
 import threading
+import typing
 import unittest
+import unittest.mock
 
 import torch
 
+from causeway.torch import trainer_state
 from causeway.torch.ranks import Solo
-from causeway.torch.trainer_state import TrainerState
+from causeway.torch.trainer_state import LOCAL, TrainerState, divided_again, own_parts
 
 
 class Runs:
@@ -26,6 +29,31 @@ class Runs:
 
     def __reduce__(self):
         return os.mkdir, (str(self.marker),)
+
+
+class Pair(typing.NamedTuple):
+    low: int
+    high: torch.Tensor
+
+
+class Divided:
+    """In place of a DTensor."""
+    device_mesh = placements = None
+
+    def __init__(self, local):
+        self.local = local
+
+    def to_local(self):
+        return self.local
+
+    def shape(self):
+        return None
+
+    stride = shape
+
+    @classmethod
+    def from_local(cls, local, *mesh, **shape):
+        return cls(local)
 
 
 class Own:
@@ -192,6 +220,23 @@ class State(InADirectory):
     def test_state_that_could_not_be_read_again_is_refused_before_the_first_step(self):
         with self.assertRaisesRegex(ValueError, "the state of more holds .*Own.*weights_only"):
             self.state(more=Own({"inner": [Own(1)]}))
+
+    def test_named_tuples_come_back_where_their_type_is_allowed_and_are_refused_at_once_elsewhere(self):
+        self.own.state = {"pair": Pair(1, torch.ones(2))}
+        with self.assertRaisesRegex(ValueError, "the state of own holds .*Pair.*add_safe_globals"):
+            self.state()
+        with torch.serialization.safe_globals([Pair]):
+            self.state().save(8)
+            self.own.state = {}
+            self.state().resume(8)
+        self.assertEqual((type(self.own.state["pair"]), self.own.state["pair"].low, self.own.state["pair"].high.tolist()), (Pair, 1, [1, 1]))
+
+    def test_divided_tensors_within_lists_are_divided_again(self):
+        with unittest.mock.patch.object(trainer_state, "DTensor", Divided):
+            kept = own_parts({"history": [Divided(1), (Divided(2), 3)]})
+            self.assertEqual(kept, {"history": [{LOCAL: 1}, ({LOCAL: 2}, 3)]})
+            again = divided_again({"history": [{LOCAL: torch.ones(1)}, ({LOCAL: torch.ones(1)}, 3)]}, Divided(torch.ones(1)))
+        self.assertEqual((type(again["history"][0]), type(again["history"][1][0]), again["history"][1][1]), (Divided, Divided, 3))
 
     def test_numbers_of_numpy_come_back_as_plain_ones(self):
         try:

@@ -49,6 +49,11 @@ class Buffer:
         buffer: torch.Tensor = getattr(self.module, self.attribute)
         return buffer.detach()
 
+    def mark(self) -> tuple[int, int]:
+        """Another one after every change, and now and then without one."""
+        now = self.now()
+        return now.data_ptr(), 0 if now.is_inference() else now._version
+
     def take(self) -> None:
         value = whole(self.now())
         if self.host is None:
@@ -86,15 +91,10 @@ class LeftOut:
     def __init__(self, buffer: Buffer) -> None:
         self.buffer, self.told = buffer, False
         self.before = None if isinstance(buffer.now(), DTensor) else buffer.host  # gathering a divided one would take all ranks
-        self.seen = self.mark() if self.before is not None else None
-
-    def mark(self) -> tuple[int, int]:
-        """Another one after every change, and now and then without one."""
-        now = self.buffer.now()
-        return now.data_ptr(), now._version
+        self.seen = buffer.mark() if self.before is not None else None
 
     def look(self) -> None:
-        if self.before is None or self.told or self.seen == (mark := self.mark()):
+        if self.before is None or self.told or self.seen == (mark := self.buffer.mark()):
             return
         self.seen = mark
         if torch.equal(self.buffer.now().to("cpu", torch.float32), self.before):
@@ -112,6 +112,7 @@ class Buffers:
         self.ranks = ranks
         self.all: list[Buffer] = []
         self.left_out: list[LeftOut] = []
+        self.entered: list[tuple[int, int]] = []
         if kind == "local":
             return
         modules = dict(model.named_modules())
@@ -123,6 +124,7 @@ class Buffers:
             self.all.append(Buffer(modules[prefix], attribute, plain_name(name), kind, ranks.leads))
         self.take()
         self.leave_out()
+        self.entered = [one.mark() for one in self.all]
 
     def leave_out(self) -> None:
         """What has no mean stays as the program makes it. It makes it alike in every region and at every start, so all leave out the same;
@@ -130,6 +132,13 @@ class Buffers:
         names = self.ranks.gather({one.name for one in self.all if one.has_no_mean()})[0]
         self.left_out = [LeftOut(one) for one in self.all if one.name in names]
         self.all = [one for one in self.all if one.name not in names]
+
+    def tell_changed(self) -> None:
+        """Statistics may well change before the first step, by a forward pass that only tries the model. Weights that are loaded do not
+        leave it at that: Parameters looks."""
+        changed = [one.plain_name for one, mark in zip(self.all, self.entered) if one.mark() != mark]
+        if changed and self.ranks.leads:
+            log.warning("the buffer %s changed between entering the run and its first step: the run takes back the change", changed[0])
 
     def hosts(self) -> dict[str, torch.Tensor]:
         return {one.name: one.host for one in self.all if one.host is not None}

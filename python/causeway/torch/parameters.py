@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import hashlib
 import logging
+import pathlib
 from collections.abc import Sequence
 
 import torch
 
 from .buffers import Buffers, saved_buffers
 from .divided import DTensor, divided_as, reshard, whole
+from .frozen import Frozen
 from .ranks import Group, Solo
 from .rounding import DROPPED_BITS, stochastic
 from .shards import beginnings, problem_of as problem_of_shards, told_apart
@@ -147,12 +149,24 @@ class Exchanged:
     def put(target: torch.Tensor, value: torch.Tensor) -> None:
         target.detach().copy_(divided_as(value, target))
 
+    def writes(self) -> list[int]:
+        """How often it was written to. Moving it elsewhere does not count, and no optimizer that begins."""
+        return writes_to(self.parameter)
+
+
+def writes_to(tensor: torch.Tensor) -> list[int]:
+    """Of a divided one, to this rank's part too."""
+    plain = tensor.detach()
+    parts = [plain, plain.to_local()] if isinstance(plain, DTensor) else [plain]
+    return [0 if part.is_inference() else part._version for part in parts]
+
 
 class Parameters:
     """All that a model exchanges. Every method is called by all ranks of the region."""
 
     def __init__(self, model: torch.nn.Module, optimizers: list[torch.optim.Optimizer], ranks: Solo | Group, seed: int,
-                 buffers: str, whole_model: torch.nn.Module | None = None) -> None:
+                 buffers: str, whole_model: torch.nn.Module | None = None, frozen: str = "same",
+                 directory: pathlib.Path | None = None) -> None:
         self.model, self.ranks, self.seed = model, ranks, seed
         self.agree(problem_of_shards(model) or self.problem_of(trained(model)))
         named = dict(trained(model))
@@ -170,7 +184,17 @@ class Parameters:
         self.finish()
         self.stages.to_rank_0(self.own_hosts())
         self.buffers = Buffers(model, ranks, buffers, plain_name)
+        self.frozen = Frozen(model, ranks, frozen, plain_name, directory)
+        self.agree(self.frozen.problem)
         self.agree(told_not_finite(self.not_finite()))
+        self.entered = [one.writes() for one in self.exchanged]
+
+    def check_as_entered(self) -> None:
+        """The first instruction brings back what entered, whatever the program has done to the model since."""
+        changed = next((one.name for one, writes in zip(self.exchanged, self.entered) if one.writes() != writes), None)
+        self.agree(changed and f"the model changed between entering the run and its first step (its parameter {changed}), and the run would "
+                               "take back the change: load weights before `Run`")
+        self.buffers.tell_changed()
 
     def agree(self, problem: str | None) -> None:
         """Raises on all ranks the problem of the first that has one."""
@@ -225,7 +249,7 @@ class Parameters:
     def hosts(self) -> dict[str, torch.Tensor]:
         """Names to fp32 tensors; rank 0 only."""
         known = {**self.own_hosts(), **self.stages.received}
-        return {**{name: known[name] for name in self.stages.holders}, **self.buffers.hosts()}
+        return {**{name: known[name] for name in self.stages.holders}, **self.buffers.hosts(), **self.frozen.hosts()}
 
     def own_hosts(self) -> dict[str, torch.Tensor]:
         """Of what this rank is the first to hold."""
@@ -238,6 +262,7 @@ class Parameters:
         self.finish()
         self.stages.to_rank_0(self.own_hosts())
         self.buffers.take()
+        self.frozen.look()
 
     def give(self, round_number: int) -> None:
         self.stages.from_rank_0(self.own_hosts())

@@ -7,6 +7,7 @@ import logging
 import os
 import pathlib
 import warnings
+import weakref
 from collections.abc import Callable, Iterator
 from types import TracebackType
 from typing import Any, SupportsFloat
@@ -16,10 +17,12 @@ import torch.distributed as dist
 
 import causeway
 
-from . import arguments
+from . import arguments, frozen as frozen_parameters
 from .buffers import KINDS
 from .parameters import Parameters
 from .ranks import Group, Kind, Solo, ranks as ranks_of
+from .schedules import copied
+from .sigterm import Sigterm, Terminated
 from .trainer_state import TrainerState
 
 log = logging.getLogger("causeway")
@@ -60,6 +63,8 @@ class Told:
     run_steps: int
 
 
+STOPS_TRIED = 8  # orders of steps that a region that is told to stop gives back
+
 TOLD = tuple(field.name for field in dataclasses.fields(Told))
 
 
@@ -83,6 +88,10 @@ def steps_told(directory: str | os.PathLike[str] | None = None) -> int | None:
     return steps if isinstance(steps, int) and steps > 0 else None
 
 
+# Runs of this process that are entered, by directory and region. A region's second worker here would take the first one's place.
+entered_here: weakref.WeakValueDictionary[tuple[pathlib.Path, str], "Run"] = weakref.WeakValueDictionary()
+
+
 class Run:
     """A model that takes part in a run, as (a process of) one region.
 
@@ -100,6 +109,8 @@ class Run:
     buffers: what becomes of the buffers that state_dict() has, with every round. "average": their mean over the regions,
         weighted as the parameters are; whole numbers are those of the first region that the round lists. "lowest": all are
         that region's. "local": each region keeps its own. Those that hold infinities before the first step, as masks do, stay as they are.
+    frozen: parameters without requires_grad, which stay as the program makes them. "same": regions that hold others are refused.
+        "local": each region has its own; all regions say so.
     coordinator, certificates: HOST:PORT of a coordinator on another host, and the directory of the region's certificates.
     stage_of: with pipeline parallelism, where `model` is this rank's stage and `optimizer` is of its parameters: the whole model,
         whose names the stage's parameters have. It is not trained, and may be on the meta device.
@@ -115,13 +126,14 @@ class Run:
 
     def __init__(self, model: torch.nn.Module, optimizer: arguments.Optimizers = None, *,
                  directory: str | os.PathLike[str] | None = None, region: str | None = None, samples_per_step: int = 1,
-                 tokens_per_step: int = 1, save_rounds: int = 10, also: arguments.Also = (), buffers: str = "average",
+                 tokens_per_step: int = 1, save_rounds: int = 10, also: arguments.Also = (), buffers: str = "average", frozen: str = "same",
                  stage_of: torch.nn.Module | None = None, coordinator: str = "", certificates: str | os.PathLike[str] = "",
                  group: dist.ProcessGroup | None = None, seed: int = 0, evaluate: arguments.Evaluate | None = None,
                  keep_waiting: arguments.KeepWaiting | None = None) -> None:
         self.model = arguments.model(model)
         self.optimizers = arguments.optimizers(optimizer, model)
-        self.directory = pathlib.Path(from_environment(directory, "CAUSEWAY_DIRECTORY", "directory"))
+        # The program may go elsewhere.
+        self.directory = pathlib.Path(from_environment(directory, "CAUSEWAY_DIRECTORY", "directory")).absolute()
         self.region: str = region or os.environ.get("CAUSEWAY_REGION") or self.directory.resolve().name
         self.samples_per_step = arguments.count("samples_per_step", samples_per_step)
         self.save_rounds = arguments.count("save_rounds", save_rounds)
@@ -130,12 +142,15 @@ class Run:
             save_rounds=self.save_rounds, coordinator=coordinator, certificates=str(certificates), validates=evaluate is not None)
         self._group, self._seed, self._also = group, seed, arguments.also(also)
         self._buffers = arguments.one_of("buffers", buffers, KINDS)
+        self._frozen = arguments.one_of("frozen", frozen, frozen_parameters.KINDS)
         self._stage_of = None if stage_of is None else arguments.model(stage_of, "stage_of")
         self._evaluate = arguments.function("evaluate", evaluate)
         self._user_keep_waiting = arguments.function("keep_waiting", keep_waiting)
         self._worker: causeway.Worker | None = None
         self._entered: Parameters | None = None
         self._ranks: Solo | Group = Solo()
+        me = weakref.ref(self)  # a handler of signals keeps no run alive
+        self._sigterm = Sigterm(lambda: (run := me()) is not None and run._entered is not None)
         self._loss: torch.Tensor | float = float("nan")
         self._sample: int | None = None
         self._said: str | None = None
@@ -148,15 +163,21 @@ class Run:
             raise ValueError(f"{self.directory} is not there, nor the directory above it: give the directory that the "
                              "region's coordinator was started with")
         self._ranks = ranks_of(self._group)
-        self._entered = Parameters(self.model, self.optimizers, self._ranks, self._seed, self._buffers, self._stage_of)
+        self._entered = Parameters(self.model, self.optimizers, self._ranks, self._seed, self._buffers, self._stage_of,
+                                   self._frozen, self.directory)
         self._entered.agree(self._lost_scale())
         self._state = TrainerState(self.directory, self._ranks, self.optimizers, self._also)
+        self._begun = [copied(dict(one.state)) for one in self.optimizers]  # some make theirs when they are made, and never again
         self._led(self._attach)
         if (self._entered.buffers.all or self._entered.buffers.left_out) and self._ranks.leads:
             log.info("%s", self._entered.buffers)
+        if self._entered.frozen.count and self._ranks.leads:
+            log.info("%s", self._entered.frozen)
+        self._sigterm.listen()
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        self._sigterm.restore()
         self._worker = self._entered = self._steps = None
 
     def __iter__(self) -> Iterator[Step]:
@@ -174,6 +195,7 @@ class Run:
                 taken += 1
             self._done(steps, taken)
         self._step = None
+        self._sigterm.restore()  # nothing is left to save
 
     # ---- A loop of the program's own ----
 
@@ -245,13 +267,19 @@ class Run:
         return self._worker
 
     def _next(self) -> Told | None:
+        if self._sample is None and self._told is None:
+            self._parameters.check_as_entered()
         try:
             while (told := self._led(self._ask)[1]) is not None and told.validation_samples:
                 self._validate(told)
-        except BaseException:
+        except BaseException as error:
             # Told to stop: the worker saved its state, and this belongs to it.
             if self._sample is not None:
                 self._state.save_alone(self._sample)
+            stopped = causeway.Stopped if self._ranks.leads else causeway.WorkerError  # of rank 0, as the others hear of it
+            if self._sigterm.came and isinstance(error, stopped):
+                log.warning("SIGTERM: %s", error)
+                raise Terminated from error
             raise
         if told is None:
             self._parameters.give(-1)
@@ -290,8 +318,9 @@ class Run:
 
     def _begin_anew(self, round_number: int, taken: int) -> None:
         """What was NaN led to what is NaN: moments that hold it would spoil every step to come."""
-        for optimizer in self.optimizers:
+        for optimizer, begun in zip(self.optimizers, self._begun):
             optimizer.state.clear()
+            optimizer.state.update(copied(begun))
         warnings.warn(f"round {round_number}: the parameters are NaN or infinite after {taken} steps. This region sits the "
                       "round out, follows the other regions, and begins its optimizer anew", stacklevel=4)
 
@@ -302,7 +331,7 @@ class Run:
                     count=steps.count, run_steps=steps.run_steps)
 
     def _called_back(self) -> bool:
-        return self._agreed(lambda: self._attached.called_back())
+        return self._agreed(lambda: self._sigterm.came or self._attached.called_back())
 
     # ---- Rank 0 speaks; the others hear ----
 
@@ -324,14 +353,32 @@ class Run:
         return self._led(lambda: (Kind.YES if question() else Kind.NO, None))[0] == Kind.YES
 
     def _attach(self) -> tuple[Kind, None]:
+        self._claim()
+        keep_waiting = weakref.WeakMethod(self._keep_waiting)  # a run that is dropped without __exit__ takes its worker along
         self._worker = causeway.Worker(self._parameters.hosts(), region=self.region, directory=str(self.directory),
-                                       keep_waiting=self._keep_waiting, **self._settings)
+                                       keep_waiting=lambda what: (ask := keep_waiting()) is None or ask(what), **self._settings)
+        self._parameters.frozen.keep()
         return Kind.GO_ON, None
+
+    def _claim(self) -> None:
+        place = self.directory.resolve(), self.region
+        other = entered_here.get(place)
+        if other is not None and other is not self and other._worker is not None:
+            raise ValueError(f"this process already takes part as {self.region}: put both models into one ModuleDict and give one Run, "
+                             "with a list of optimizers. If the other Run is of an earlier try, leave it first (its __exit__), or drop it")
+        entered_here[place] = self
 
     def _ask(self) -> tuple[Kind, Told | None]:
         steps = self._attached.next()
+        for _ in range(STOPS_TRIED):
+            if steps is None or not self._sigterm.came:
+                break
+            self._attached.done(0, float("nan"))  # then the next call waits, and saves when the wait is ended
+            steps = self._attached.next()
         if steps is None:
             return Kind.OVER, None
+        if self._sigterm.came:
+            raise causeway.Stopped("told to stop; the worker did not come to save its state, and goes on from the one before")
         return Kind.STEPS, Told(*(getattr(steps, name) for name in TOLD))
 
     def _keep_waiting(self, what: str) -> bool:
@@ -339,4 +386,6 @@ class Run:
         if what != self._said:
             self._said = what
             log.info("%s", what)
+        if self._sigterm.came:
+            return False
         return self._user_keep_waiting is None or bool(self._user_keep_waiting(what))

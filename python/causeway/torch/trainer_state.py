@@ -8,13 +8,14 @@ import os
 import pathlib
 import random
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import torch
 
 from .arguments import Stateful
 from .divided import DTensor
+from .optimizers import Settings, check_kind, kind_of, load_unnamed, settings_of, tell_other_settings
 from .ranks import Group, Solo, everybody
 from .trainer_files import OF_DISKS, TrainerFiles, check_readable
 
@@ -22,6 +23,11 @@ log = logging.getLogger("causeway")
 
 KEPT = 2  # a worker that is killed goes on from the last position or the one before
 LOCAL = "causeway: this rank's part of a divided tensor"
+KINDS = "causeway: the optimizers' kinds"
+GIVEN = "causeway: the optimizers' settings, as the program gave them"
+
+
+AS_BEFORE = "give Run the same optimizer and `also` as before, or delete the file to begin them anew"
 
 
 def own_parts(value: Any) -> Any:
@@ -34,8 +40,13 @@ def own_parts(value: Any) -> Any:
     if isinstance(value, dict):
         return {key: own_parts(one) for key, one in value.items()}
     if isinstance(value, (list, tuple)):
-        return type(value)(map(own_parts, value))
+        return like(value, map(own_parts, value))
     return value
+
+
+def like(value: Any, parts: Iterable[Any]) -> Any:
+    """A list or tuple of the same type: a named tuple takes its parts one by one."""
+    return type(value)(*parts) if hasattr(value, "_fields") else type(value)(parts)
 
 
 def divided_again(value: Any, parameter: Any) -> Any:
@@ -46,6 +57,8 @@ def divided_again(value: Any, parameter: Any) -> Any:
                                   shape=parameter.shape, stride=parameter.stride())
     if isinstance(value, dict):
         return {key: divided_again(one, parameter) for key, one in value.items()}
+    if isinstance(value, (list, tuple)):
+        return like(value, (divided_again(one, parameter) for one in value))
     return value
 
 
@@ -53,7 +66,7 @@ def without_tensors(value: Any) -> Any:
     if isinstance(value, dict):
         return {key: without_tensors(one) for key, one in value.items()}
     if isinstance(value, (list, tuple)):
-        return [without_tensors(one) for one in value]
+        return like(value, map(without_tensors, value))
     return None if torch.is_tensor(value) else value
 
 
@@ -108,6 +121,7 @@ class TrainerState:
         self.refusals = Refusals()
         self.optimizers = {"optimizer" if len(optimizers) == 1 else f"optimizer {place}": one
                            for place, one in enumerate(optimizers)}
+        self.given: dict[str, list[Settings]] = {name: settings_of(one) for name, one in self.optimizers.items()}
         self.also: dict[str, Any] = {**also, **self.optimizers}
         for name in self.also:  # now, rather than when the first file is written
             first = io.BytesIO()
@@ -154,7 +168,8 @@ class TrainerState:
         return None
 
     def state(self) -> dict[str, Any]:
-        return {**{name: self.state_of(name) for name in self.also}, **random_numbers()}
+        kinds = {name: kind_of(one) for name, one in self.optimizers.items()}
+        return {**{name: self.state_of(name) for name in self.also}, **random_numbers(), KINDS: kinds, GIVEN: self.given}
 
     def after_a_restart(self) -> str:
         if not self.positions:
@@ -203,11 +218,31 @@ class TrainerState:
         state = self.files.read(position)
         missing = sorted(set(self.also) - set(state))
         if missing:
-            raise ValueError(f"{self.files.at(position)} has no state of {', '.join(missing)}: give Run the same optimizer and "
-                             "`also` as before, or delete the file to begin them anew")
+            raise ValueError(f"{self.files.at(position)} has no state of {', '.join(missing)}: {AS_BEFORE}")
         for name, one in self.also.items():
-            one.load_state_dict(placed(state[name], self.optimizers[name]) if name in self.optimizers else state[name])
+            if name in self.optimizers:
+                self.take_up_optimizer(name, state, f"{self.files.at(position)} has {name}")
+            else:
+                one.load_state_dict(state[name])
+        self.compare_settings(state.get(GIVEN, {}))
         set_random_numbers(state)
+
+    def take_up_optimizer(self, name: str, state: Mapping[str, Any], holder: str) -> None:
+        one, own = self.optimizers[name], placed(state[name], self.optimizers[name])
+        kind = state.get(KINDS, {}).get(name)
+        if kind is None:
+            return load_unnamed(one, own, holder, AS_BEFORE)
+        check_kind(one, kind, holder, AS_BEFORE)
+        one.load_state_dict(own)
+
+    def compare_settings(self, given: Mapping[str, list[Settings]]) -> None:
+        """`given`: by the program of before. What it gave then stays known, so that every start tells of it that goes on with it."""
+        for name, one in self.optimizers.items():
+            if name not in given:
+                continue
+            if self.ranks.leads:
+                tell_other_settings(name, one, given[name], self.given[name])
+            self.given[name] = given[name]
 
 
 def placed(state: dict[str, Any], optimizer: torch.optim.Optimizer) -> dict[str, Any]:

@@ -1,5 +1,11 @@
 // Workers that came to the wrong place: they are told, and do not wait for ever.
+#include <poll.h>
 #include <sys/socket.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <csignal>
+#include <optional>
 
 #include <gtest/gtest.h>
 
@@ -36,6 +42,27 @@ TEST_F(MisplacedWorker, RefusesAWorkerOfAnotherVersionAndSaysWhoIsOlder) {
                 std::string::npos);
     }
   }
+}
+
+// A data loader's workers live on for a while, and held the session open.
+TEST_F(MisplacedWorker, IsGoneAlthoughAChildThatItForkedLives) {
+  const std::filesystem::path socket = directory_.path() / "worker.sock";
+  const Descriptor door = listen_at(socket);
+  AttachRequest to = request(0, 1);
+  to.socket = socket;
+  std::string problem;
+  auto link = std::make_optional<CoordinatorLink>(*dial_coordinator(
+      to, [] {}, problem));
+  const Descriptor session(::accept(door.get(), nullptr, nullptr));
+  const pid_t child = ::fork();
+  if (child == 0) {
+    for (;;) ::pause();
+  }
+  link.reset();
+  pollfd entry{.fd = session.get(), .events = POLLRDHUP, .revents = 0};
+  EXPECT_EQ(::poll(&entry, 1, 10'000), 1);
+  ::kill(child, SIGKILL);
+  ::waitpid(child, nullptr, 0);
 }
 
 // The answer, the refusal and the end of the session came in at once.

@@ -1,0 +1,80 @@
+"""Whether an optimizer can go on from a state on disk, and with whose settings: PyTorch takes those of the state without a word, also of an
+optimizer of another kind."""
+from __future__ import annotations
+
+import logging
+from typing import Any
+
+import torch
+
+log = logging.getLogger("causeway")
+
+Settings = dict[str, Any]  # of a group of parameters: its numbers and texts
+
+# What schedulers of PyTorch write into the groups of an optimizer, and what they move from then on.
+OF_SCHEDULERS = {"initial_lr": ("lr",), "base_momentum": ("momentum", "betas"), "max_momentum": ("momentum", "betas")}
+
+
+def inner(optimizer: Any) -> torch.optim.Optimizer:
+    """Without what a library has wrapped around it."""
+    while isinstance(getattr(optimizer, "optimizer", None), torch.optim.Optimizer):
+        optimizer = optimizer.optimizer
+    found: torch.optim.Optimizer = optimizer
+    return found
+
+
+def kind_of(optimizer: torch.optim.Optimizer) -> str:
+    return type(inner(optimizer)).__qualname__
+
+
+def plain(value: Any) -> Any:
+    """A setting as it can be kept and compared, or None. Rates may be tensors, and numbers those of NumPy."""
+    if isinstance(value, torch.Tensor):
+        return value.item() if value.numel() == 1 else None
+    if isinstance(value, (list, tuple)):
+        return [plain(one) for one in value]
+    if type(value).__module__ == "numpy" and getattr(value, "ndim", None) == 0:
+        return value.item()
+    return value if isinstance(value, (bool, int, float, str)) else None
+
+
+def settings_of(optimizer: torch.optim.Optimizer) -> list[Settings]:
+    """Of each group. Not what a scheduler moves, nor what it keeps there."""
+    found = []
+    for group in optimizer.param_groups:
+        moved = {setting for mark, settings in OF_SCHEDULERS.items() if mark in group for setting in (*settings, mark)}
+        left = {"params", "max_lr", "min_lr", *moved}
+        values = {name: plain(value) for name, value in group.items() if name not in left}
+        found.append({name: value for name, value in values.items() if value is not None})
+    return found
+
+
+def check_kind(optimizer: torch.optim.Optimizer, kind: str, holder: str, remedy: str) -> None:
+    """`kind`: of the optimizer whose state `holder` has."""
+    if kind != (own := kind_of(optimizer)):
+        raise ValueError(f"{holder} as the state of {kind}, and the program's is {own}: {remedy}")
+
+
+def load_unnamed(optimizer: torch.optim.Optimizer, state: dict[str, Any], holder: str, remedy: str) -> None:
+    """An earlier version did not keep of what kind the state is: what it lacks tells. A later PyTorch's new settings are filled in when it
+    is loaded."""
+    try:
+        optimizer.load_state_dict(state)
+        missing = sorted({name for group in optimizer.param_groups for name in set(inner(optimizer).defaults) - set(group)})
+    except KeyError as error:
+        missing = [str(error.args[0])]
+    if missing:
+        raise ValueError(f"{holder} without {', '.join(missing)}, which {kind_of(optimizer)} has: {remedy}")
+
+
+def tell_other_settings(name: str, optimizer: torch.optim.Optimizer, before: list[Settings], now: list[Settings]) -> None:
+    """The program was changed since, and PyTorch goes on with what is kept. A setting that the program itself moves is as it was given
+    before, and nothing to tell of."""
+    for place, (group, given_before, given) in enumerate(zip(optimizer.param_groups, before, now)):
+        for setting, value in given.items():
+            taken = plain(group.get(setting))
+            if setting not in given_before or value in (given_before[setting], taken):
+                continue
+            where = f"{setting} of {name}" + (f", group {place}" if len(now) > 1 else "")
+            log.warning("%s is %s in the saved state, which counts, and no longer the %s that the program gives it now: to change it, set "
+                        "it in the optimizer's param_groups once run.step is known", where, taken, value)

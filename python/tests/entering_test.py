@@ -1,0 +1,78 @@
+"""What a program does with its model between entering a run and the first step, with a worker's double."""
+import unittest
+
+import torch
+from worker_double import a_run, steps
+
+from causeway.torch import Run
+
+PLAN = [steps(0, 1, 0, 0), steps(1, 1, 1, 1)]
+
+
+class BeforeTheFirstStep(unittest.TestCase):
+    def setUp(self):
+        self.model = torch.nn.Sequential(torch.nn.Linear(4, 4), torch.nn.BatchNorm1d(4), torch.nn.Linear(4, 2, dtype=torch.bfloat16))
+        self.optimizer = torch.optim.AdamW(self.model.parameters(), lr=0.1)
+
+    def train(self, change):
+        """The steps that were taken."""
+        taken = 0
+        with a_run(*PLAN) as (_, directory), Run(self.model, self.optimizer, directory=directory) as run:
+            change()
+            for step in run:
+                self.model[1](self.model[0](torch.randn(3, 4))).sum().backward()
+                self.optimizer.step()
+                run.report(1.0)
+                taken += 1
+        return taken
+
+    def test_weights_that_are_loaded_then_are_refused(self):
+        others = torch.nn.Sequential(torch.nn.Linear(4, 4), torch.nn.BatchNorm1d(4), torch.nn.Linear(4, 2)).state_dict()
+        for change in (lambda: self.model.load_state_dict(others), lambda: torch.nn.init.zeros_(self.model[2].weight)):
+            with self.assertRaisesRegex(ValueError, "changed between entering the run and its first step .*load weights before `Run`"):
+                self.train(change)
+
+    def test_what_changes_no_value_is_not(self):
+        def change():
+            self.model.eval()
+            self.model[0](torch.randn(3, 4)).sum().backward()
+            self.model.train()
+            self.model.to("cpu")
+            self.optimizer.zero_grad()
+            self.model.state_dict()
+            torch.optim.SGD(self.model.parameters(), lr=0.1, momentum=0.9)
+
+        with self.assertNoLogs("causeway", "WARNING"):
+            self.assertEqual(self.train(change), 2)
+
+    def test_statistics_of_a_pass_that_only_tries_the_model_are_told(self):
+        with self.assertLogs("causeway", "WARNING") as said:
+            self.assertEqual(self.train(lambda: self.model[1](torch.randn(3, 4))), 2)
+        self.assertRegex(said.output[0], r"the buffer 1\.\w+ changed between entering the run and its first step")
+
+    def test_an_optimizer_begins_anew_with_the_state_that_it_was_made_with(self):
+        class Sums(torch.optim.SGD):
+            """Makes its state when it is made, as Adagrad does."""
+
+            def __init__(self, parameters):
+                super().__init__(parameters, lr=0.1)
+                for p in self.param_groups[0]["params"]:
+                    self.state[p]["sum"] = torch.full_like(p, 0.5)
+
+            def step(self):
+                for p in self.param_groups[0]["params"]:
+                    self.state[p]["sum"].add_(p.detach())
+
+        self.optimizer = Sums(self.model.parameters())
+        weight = self.model[0].weight
+        with a_run(*PLAN) as (_, directory), Run(self.model, self.optimizer, directory=directory) as run:
+            with self.assertWarnsRegex(UserWarning, "begins its optimizer anew"):
+                for step in run:
+                    with torch.no_grad():
+                        weight.fill_(float("nan") if step.round == 0 else 1.0)
+                    self.optimizer.step()
+        self.assertEqual(self.optimizer.state[weight]["sum"].unique().tolist(), [1.5])
+
+
+if __name__ == "__main__":
+    unittest.main()

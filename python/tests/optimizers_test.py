@@ -1,0 +1,93 @@
+"""A program that was changed between two starts: with another optimizer, or with the same and other settings."""
+import unittest
+
+import torch
+from trainer_state_test import InADirectory, sha256_of
+
+from causeway.torch.trainer_state import GIVEN, KINDS
+
+
+class Changed(InADirectory):
+    def start(self, kind, scheduler=None, parameters=None, **settings):
+        """Another life of the program."""
+        self.model = torch.nn.Linear(3, 2)
+        self.optimizer = kind(self.model.parameters() if parameters is None else parameters(self.model), **settings)
+        self.scheduler = scheduler(self.optimizer) if scheduler else torch.optim.lr_scheduler.LambdaLR(
+            torch.optim.SGD(self.model.parameters(), lr=1.0), lambda step: 1.0)  # of another optimizer
+        return self.state()
+
+    def saved_by(self, kind, **settings):
+        state = self.start(kind, **settings)
+        self.train()
+        state.save(8)
+
+    def as_an_earlier_version_wrote_it(self):
+        file = self.one_file()
+        state = torch.load(file, weights_only=True)
+        del state[KINDS], state[GIVEN]
+        torch.save(state, unnamed := self.checkpoints / "unnamed")
+        file.unlink()
+        unnamed.rename(self.checkpoints / f"trainer-8-rank-0-of-1-{sha256_of(unnamed)}.pt")
+
+    def test_another_optimizer_is_refused_by_name(self):
+        self.saved_by(torch.optim.AdamW, lr=0.1)
+        for kind in (torch.optim.SGD, torch.optim.Adam):
+            with self.assertRaisesRegex(ValueError, f"trainer-8-.* has optimizer as the state of AdamW, and the program's is {kind.__name__}"
+                                                    ": give Run the same optimizer and `also` as before, or delete the file"):
+                self.start(kind, lr=0.1).resume(8)
+
+    def test_so_it_is_where_an_earlier_version_did_not_keep_its_name(self):
+        for before, now, lacks in ((torch.optim.AdamW, torch.optim.SGD, "dampening, momentum"), (torch.optim.SGD, torch.optim.AdamW, "betas")):
+            self.saved_by(before, lr=0.1)
+            self.as_an_earlier_version_wrote_it()
+            with self.assertRaisesRegex(ValueError, f"has optimizer without .*{lacks}.*give Run the same optimizer"):
+                self.start(now, lr=0.1).resume(8)
+
+    def test_the_same_goes_on_from_a_file_of_an_earlier_version(self):
+        self.saved_by(torch.optim.AdamW, lr=0.1)
+        self.as_an_earlier_version_wrote_it()
+        with self.assertNoLogs("causeway"):
+            self.assertEqual(self.start(torch.optim.AdamW, lr=0.2).resume(8), 8)
+
+    def test_another_setting_is_told_at_every_start_and_the_saved_one_counts(self):
+        self.saved_by(torch.optim.AdamW, lr=1e-3, weight_decay=0.1)
+        for sample in (8, 16):
+            state = self.start(torch.optim.AdamW, lr=5e-4, weight_decay=0.1)
+            with self.assertLogs("causeway", "WARNING") as said:
+                state.resume(sample)
+            self.assertEqual(len(said.output), 1)
+            self.assertIn("lr of optimizer is 0.001 in the saved state, which counts, and no longer the 0.0005 that the program gives it",
+                          said.output[0])
+            self.train()
+            state.save(16)
+        self.assertEqual(self.optimizer.param_groups[0]["lr"], 1e-3)
+
+    def test_of_several_groups_the_group_is_named(self):
+        def groups(last):
+            return lambda model: [{"params": [model.weight]}, {"params": [model.bias], "lr": last}]
+
+        self.saved_by(torch.optim.SGD, parameters=groups(0.1), lr=0.2)
+        with self.assertLogs("causeway", "WARNING") as said:
+            self.start(torch.optim.SGD, parameters=groups(torch.tensor(0.3)), lr=0.2).resume(8)
+        self.assertIn("lr of optimizer, group 1 is 0.1 in the saved state", said.output[0])
+
+    def test_what_the_program_or_a_scheduler_moves_is_nothing_to_tell_of(self):
+        state = self.start(torch.optim.SGD, lr=0.1)
+        self.train()
+        self.optimizer.param_groups[0]["lr"] = 0.05  # a schedule of the program's own
+        state.save(8)
+        with self.assertNoLogs("causeway"):
+            self.start(torch.optim.SGD, lr=0.1).resume(8)
+            self.start(torch.optim.SGD, lr=0.05).resume(8)
+        state = self.start(torch.optim.SGD, lambda one: torch.optim.lr_scheduler.LinearLR(one, 0.1), lr=0.1)
+        self.train()
+        state.save(16)
+        with self.assertNoLogs("causeway"):
+            self.start(torch.optim.SGD, lambda one: torch.optim.lr_scheduler.LinearLR(one, 0.5), lr=0.2).resume(16)
+
+
+del InADirectory  # not to be run here again
+
+
+if __name__ == "__main__":
+    unittest.main()

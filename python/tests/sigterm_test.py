@@ -1,0 +1,116 @@
+"""SIGTERM in a program that trains: it ends with the work handed over and saved, as `causeway worker` does. With a worker's double."""
+import os
+import pathlib
+import signal
+import subprocess
+import sys
+import unittest
+
+import torch
+from worker_double import a_run, steps
+
+import causeway
+from causeway.torch import Run
+from causeway.torch.sigterm import Terminated
+
+PLAN = [steps(0, 4, 0, 0), steps(1, 4, 4, 4)]
+
+
+def terminate():
+    os.kill(os.getpid(), signal.SIGTERM)
+
+
+class Stop(unittest.TestCase):
+    def setUp(self):
+        self.addCleanup(signal.signal, signal.SIGTERM, signal.signal(signal.SIGTERM, signal.SIG_DFL))
+        self.model = torch.nn.Linear(2, 2)
+        self.optimizer = torch.optim.SGD(self.model.parameters(), lr=0.1, momentum=0.9)
+        self.handed_over = []
+
+    def train(self, at, waits=True):
+        """SIGTERM comes in step `at`. Gives the files of the trainer's state."""
+        with a_run(*PLAN) as (worker, directory):
+            give = worker.next
+
+            def attach(tensors, **settings):
+                self.keep_waiting = settings["keep_waiting"]
+                return worker
+
+            def wait():
+                if waits and not self.keep_waiting("the others"):
+                    raise causeway.Stopped("told to stop; state saved")
+                return give()
+
+            worker.next = wait
+            worker.done = lambda count, loss: self.handed_over.append(count)
+            causeway.Worker = attach
+            try:
+                with Run(self.model, self.optimizer, directory=directory) as run:
+                    for step in run:
+                        self.model(torch.ones(2)).sum().backward()
+                        self.optimizer.step()
+                        if step.schedule_step == at:
+                            terminate()
+            finally:
+                self.files = [path.name.split("-rank")[0] for path in sorted(pathlib.Path(directory).glob("checkpoints/trainer-*.pt"))]
+
+    def check_stopped(self, at, handed_over, waits=True):
+        with self.assertRaises(Terminated) as raised:
+            self.train(at, waits)
+        self.assertEqual(raised.exception.code, 130)
+        self.assertEqual(self.handed_over, handed_over)
+        self.assertEqual(signal.getsignal(signal.SIGTERM), signal.SIG_DFL)
+
+    def test_the_step_under_way_ends_and_is_handed_over_and_saved(self):
+        self.check_stopped(1, [2])
+        self.assertEqual(self.files, ["trainer-2"])
+
+    def test_so_is_the_last_one_of_a_round(self):
+        self.check_stopped(3, [4])
+        self.assertEqual(self.files, ["trainer-4"])
+
+    def test_a_run_that_is_over_meanwhile_ends_as_others_do(self):
+        self.train(1, waits=False)  # the round that was ordered is given back, and there is none after it
+        self.assertEqual(self.handed_over, [2, 0])
+
+    def test_a_handler_of_the_programs_own_stays(self):
+        came = []
+        signal.signal(signal.SIGTERM, own := lambda *of: came.append(1))
+        self.train(1)
+        self.assertEqual((signal.getsignal(signal.SIGTERM), came, self.handed_over), (own, [1], [4, 4]))
+
+
+SCRIPT = """
+import os, signal, sys, torch
+from worker_double import a_run, steps
+from causeway.torch import Run
+model = torch.nn.Linear(2, 2)
+with a_run(steps(0, 9, 0, 0)) as (worker, directory), Run(model, directory=directory) as run:
+    for step in run:
+        if sys.argv[1] == "child":
+            child = os.fork()
+            if child == 0:
+                os.kill(os.getpid(), signal.SIGTERM)
+                os._exit(7)
+            print(os.waitpid(child, 0)[1])
+            break
+        os.kill(os.getpid(), signal.SIGTERM)
+        os.kill(os.getpid(), signal.SIGTERM)
+"""
+
+
+class InAProcess(unittest.TestCase):
+    def run_script(self, how):
+        return subprocess.run([sys.executable, "-c", SCRIPT, how], text=True, stdout=subprocess.PIPE, timeout=300,
+                              cwd=pathlib.Path(__file__).parent)
+
+    def test_a_second_one_ends_it_at_once(self):
+        self.assertEqual(self.run_script("twice").returncode, -signal.SIGTERM)
+
+    def test_a_child_that_was_forked_ends_as_others_do(self):
+        done = self.run_script("child")
+        self.assertEqual((done.returncode, done.stdout), (0, f"{int(signal.SIGTERM)}\n"))
+
+
+if __name__ == "__main__":
+    unittest.main()
