@@ -146,10 +146,6 @@ constexpr milliseconds kKeepWaitingInterval{500};
 // Without a byte taken of what we send: past it the coordinator hangs.
 constexpr milliseconds kSendDeadline{60'000};
 
-}  // namespace
-
-namespace {
-
 // Sockets of this process, each plus one: 0 is an empty place. A child has the one thread that
 // forked, and may call what is safe in a signal handler, and no more.
 constexpr std::size_t kOwnSocketsMax = 64;  // any more are the children's as well
