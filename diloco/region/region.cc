@@ -99,13 +99,37 @@ std::uint64_t Region::held_bytes(const inter::BlobId& blob) const {
 
 std::uint64_t Region::held_bytes(const Contribution& contribution) const {
   std::uint64_t bytes = 0;
+  if (exceeds_share(contribution)) return bytes;
   for (const inter::BlobId& blob : shards.usual(contribution)) bytes += held_bytes(blob);
   return bytes;
 }
 
 bool Region::holds(const Contribution& contribution) const {
   const bool later = contribution.round > history.version() && !contribution.shards.empty();
-  return contribution.sits_out || (!later && spool.holds_all(shards.usual(contribution)));
+  if (contribution.sits_out) return true;
+  return !later && !exceeds_share(contribution) && spool.holds_all(shards.usual(contribution));
+}
+
+std::uint64_t Region::claimed_bytes(const Contribution& contribution) const {
+  const ContributionKey key = key_of(contribution);
+  const bool told = contributions.told(key);
+  std::uint64_t bytes = 0;
+  const auto& open = contributions.open();
+  for (auto one = open.lower_bound({key.region, 0, 0});
+       one != open.end() && one->first.region == key.region; ++one) {
+    const bool same_teller = contributions.told(one->first) == told;
+    const bool comes_first = same_teller ? one->first <= key : !told;
+    if (!comes_first) continue;
+    for (const inter::BlobId& blob : shards.due(one->second)) bytes += blob.size_bytes;
+  }
+  return bytes;
+}
+
+bool Region::exceeds_share(const Contribution& contribution) const {
+  const bool asks_for_room = options.spool_bytes > 0 && contribution.region != options.self;
+  if (!asks_for_room) return false;
+  const std::size_t regions = std::max<std::size_t>(1, agreement.members().region_count());
+  return claimed_bytes(contribution) > options.spool_bytes / regions;
 }
 
 bool Region::keeps_payloads(const std::string& peer) const {

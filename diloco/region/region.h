@@ -74,6 +74,12 @@ struct Region {
   // Of what this region is to hold of it.
   std::uint64_t held_bytes(const Contribution& contribution) const;
   bool holds(const Contribution& contribution) const;  // all of that
+  // What its region's open contributions take of this disk, up to and with this one. Those that the
+  // region told of itself come first: others may say more in its name.
+  std::uint64_t claimed_bytes(const Contribution& contribution) const;
+  // With it, its region would take more of the spool than all others leave it. It is not fetched
+  // here, and not said to be held; regions with larger spools may list it all the same.
+  bool exceeds_share(const Contribution& contribution) const;
   // A payload can get there: neither the peer nor a region on the way there is a witness.
   bool keeps_payloads(const std::string& peer) const;
   // The leader says that this region's contribution was made from a wrong state.

@@ -98,11 +98,11 @@ std::optional<Round> SpoolIndex::listed_in(const inter::BlobId& blob) const {
   return found == listed_.end() ? std::nullopt : std::optional(found->second.first);
 }
 
-bool SpoolIndex::named(const inter::BlobId& blob) const {
+bool SpoolIndex::kept(const inter::BlobId& blob) const {
   for (const auto& snapshot : {snapshot_, offered_, target_}) {
     if (snapshot && snapshot->blob == blob) return true;
   }
-  return listed_.contains(blob) || contributions_.names(blob);
+  return listed_.contains(blob);
 }
 
 void SpoolIndex::discard(const inter::BlobId& blob, bool listed) {

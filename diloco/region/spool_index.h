@@ -61,6 +61,8 @@ class SpoolIndex {
   const std::set<inter::BlobId>& blobs() const { return blobs_; }
   // The first round whose record lists it, if it is not released.
   std::optional<Round> listed_in(const inter::BlobId& blob) const;
+  // Something else than a contribution names it: a record that is not released, or a snapshot.
+  bool kept(const inter::BlobId& blob) const;
   // Others were told how much of it is here, at most every kReportInterval.
   bool may_report_progress(const inter::BlobId& blob, Time now);
   void forget_progress(const inter::BlobId& blob) { progress_reported_at_.erase(blob); }
@@ -100,7 +102,7 @@ class SpoolIndex {
   void adopt_target() { adopt(*std::exchange(target_, std::nullopt)); }
 
  private:
-  bool named(const inter::BlobId& blob) const;
+  bool named(const inter::BlobId& blob) const { return kept(blob) || contributions_.names(blob); }
   void forget(const inter::BlobId& blob);
   void unlist(const CommitRecord& record);
   void drop_snapshot(std::optional<Snapshot>& snapshot);

@@ -245,7 +245,8 @@ bool CatchUp::is_worth_its_bytes(const Snapshot& offered) const {
 
 bool CatchUp::may_be_taken(const std::string& peer, const Snapshot& offered) const {
   // Without bytes it would stand for the initial weights.
-  if (offered.blob.size_bytes == 0 || region_.fetcher.in_vain(offered.blob)) return false;
+  if (offered.blob.size_bytes == 0 || never_fits(offered.blob)) return false;
+  if (region_.fetcher.in_vain(offered.blob)) return false;
   if (wrong_announced_by(peer) >= kWrongMax || refused_.contains(offered)) return false;
   const bool recorded = offered.version < region_.history.version() ||
                         (offered.version == 0 && region_.agreement.origin());
@@ -303,12 +304,7 @@ std::vector<CatchUp::Need> CatchUp::needed() const {
   add_listed(needs, from, later, true);
   const bool waits_for_others =
       from == region_.history.version();  // its worker has applied all there is
-  for (const auto& [key, contribution] : region_.contributions.open()) {
-    for (const inter::BlobId& blob : region_.shards.due(contribution)) {
-      if (!region_.spool.holds(blob))
-        needs.push_back({.blob = blob, .source = key.region, .urgent = waits_for_others});
-    }
-  }
+  add_open(needs, waits_for_others);
   const std::vector<inter::BlobId> sums = region_.shards.sums();
   for (std::uint32_t i = 0; i < sums.size(); ++i) {
     if (!region_.spool.holds(sums[i]))
@@ -317,7 +313,27 @@ std::vector<CatchUp::Need> CatchUp::needed() const {
   }
   add_listed(needs, later, std::min(region_.history.version(), from + kRoundsFetched), false);
   if (!needs_target) add_target(needs, false);
+  // No room that is made for it would do.
+  std::erase_if(needs, [this](const Need& need) { return never_fits(need.blob); });
   return needs;
+}
+
+// Not in the order of names: whoever names something large would take the room of all behind it.
+void CatchUp::add_open(std::vector<Need>& needs, bool urgent) const {
+  std::vector<Need> open;
+  for (const auto& [key, contribution] : region_.contributions.open()) {
+    if (region_.exceeds_share(contribution)) continue;
+    const std::uint64_t claimed_bytes = region_.claimed_bytes(contribution);
+    for (const inter::BlobId& blob : region_.shards.due(contribution)) {
+      if (!region_.spool.holds(blob)) open.push_back({blob, key.region, urgent, claimed_bytes});
+    }
+  }
+  std::ranges::stable_sort(open, {}, &Need::claimed_bytes);
+  needs.insert(needs.end(), open.begin(), open.end());
+}
+
+bool CatchUp::never_fits(const inter::BlobId& blob) const {
+  return region_.options.spool_bytes > 0 && blob.size_bytes > region_.options.spool_bytes;
 }
 
 void CatchUp::add_target(std::vector<Need>& needs, bool urgent) const {
@@ -400,7 +416,7 @@ std::map<inter::BlobId, Fetcher::Want> CatchUp::fitting(const std::vector<Need>&
     } else {
       wanted.erase(want);
     }
-    if (fits || need.urgent) room -= std::min(bytes, room);
+    if (fits || need.keeps_its_room()) room -= std::min(bytes, room);
   }
   return wanted;
 }
@@ -426,11 +442,13 @@ bool CatchUp::make_room_for(const std::vector<Need>& needs) {
   for (const inter::BlobId& blob : urgent) bytes += blob.size_bytes;
   if (region_.spool.room_bytes() >= bytes) return false;
   make_room(bytes);
+  give_up_for_smaller(needs);
   return true;
 }
 
-// In this order: what has begun and is not needed, payloads of rounds that the worker will not
-// apply, those of rounds that it applies last, and what has begun and can wait. One whose state is
+// In this order: what has begun and is not needed, what a region contributed beyond its share,
+// payloads of rounds that the worker will not apply, those of rounds that it applies last, and what
+// has begun and can wait. One whose state is
 // made again lets go of no round: others may be doubted with it, and count on what is here.
 void CatchUp::make_room(std::uint64_t bytes) {
   const auto lacks = [&] { return region_.spool.room_bytes() < bytes; };
@@ -439,6 +457,7 @@ void CatchUp::make_room(std::uint64_t bytes) {
   give_up_begun(bytes, [&](const inter::BlobId& blob) {
     return std::ranges::find(needs, blob, &Need::blob) == needs.end();
   });
+  give_up_beyond_shares(bytes);
   if (region_.worker.attached() && !region_.worker.heals()) {
     const Round later = needed_later_from(), behind = std::min(replay_from(), later);
     for (Round round = region_.spool.released(); round < behind && lacks(); ++round) {
@@ -461,6 +480,41 @@ void CatchUp::give_up_begun(std::uint64_t bytes,
     if (region_.spool.room_bytes() >= bytes) return;
     if (can_go(blob)) region_.spool.give_up(blob);
   }
+}
+
+// They were pushed here unasked.
+void CatchUp::give_up_beyond_shares(std::uint64_t bytes) {
+  std::set<inter::BlobId> beyond, within;
+  for (const auto& [key, contribution] : region_.contributions.open()) {
+    const std::vector<inter::BlobId> blobs = blobs_of(contribution);
+    (region_.exceeds_share(contribution) ? beyond : within).insert(blobs.begin(), blobs.end());
+  }
+  for (const inter::BlobId& blob : beyond) {
+    if (region_.spool.room_bytes() >= bytes) return;
+    const bool counted_on = within.contains(blob) || region_.spool.kept(blob);
+    if (region_.spool.holds(blob) && !counted_on) region_.spool.give_up(blob);
+  }
+}
+
+// Honest payloads are about as large. What began because there was room, and is of a region that
+// asks for more than twice as much as another one whose payload finds none now, is to come later.
+void CatchUp::give_up_for_smaller(const std::vector<Need>& needs) {
+  const auto is_open = [](const Need& need) { return need.urgent && need.claimed_bytes > 0; };
+  const auto least = std::ranges::find_if(needs, [&](const Need& need) {
+    return is_open(need) && !region_.spool.begun().contains(need.blob);
+  });
+  if (least == needs.end()) return;
+  const std::uint64_t most_bytes = 2 * least->claimed_bytes;
+  std::uint64_t bytes = 0;
+  for (const Need& need : needs) {
+    const bool begun = region_.spool.begun().contains(need.blob);
+    if (need.urgent && !begun && need.claimed_bytes <= most_bytes) bytes += need.blob.size_bytes;
+  }
+  give_up_begun(bytes, [&](const inter::BlobId& blob) {
+    return std::ranges::all_of(needs, [&](const Need& need) {
+      return need.blob != blob || (is_open(need) && need.claimed_bytes > most_bytes);
+    });
+  });
 }
 
 void CatchUp::give_up_listed(Round round) {
