@@ -110,6 +110,7 @@ diloco::CoordinatorOptions coordinator_options(const run::Config& config,
   diloco::CoordinatorOptions options;
   options.region = flags.region;
   options.members = members(config, flags);
+  options.founder = config.sync.founder;
   options.mesh = run::mesh_options(config, flags);
   if (flags.region != config.witness.name) {
     const run::RegionConfig& region = run::region_in(config, flags.region);

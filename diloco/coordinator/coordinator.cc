@@ -140,7 +140,7 @@ asio::awaitable<std::optional<RunOutcome>> Coordinator::Implementation::run() {
     tasks_.spawn(pulse());
     driver_->handle(Tick{});
     while (ending_.going_on()) co_await ending_.change();
-    if (!ending_.outcome() && !ending_.failure()) co_await abstain();
+    if (!ending_.outcome() && !ending_.failure() && !ending_.begins_again()) co_await abstain();
   } catch (...) {  // a port in use, for one: what is open already must not keep the program alive
     const auto failure = std::current_exception();
     again_ && !opened_ ? ending_.fail(failure) : ending_.fail_for_good(failure);
@@ -441,6 +441,7 @@ void Coordinator::Implementation::carry_out(const SaveRaft& action) {
 
 void Coordinator::Implementation::carry_out(const AppendLedger& action) {
   directory_.append(action, driver_->protocol().contribution());
+  if (worker_) worker_->on_log();
   if (followers_) followers_->tell();
 }
 

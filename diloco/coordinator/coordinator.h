@@ -54,6 +54,8 @@ struct CoordinatorOptions {
   // All members as configured, any order: who may be met before the log is known, and where to dial
   // them (dialled() in peer_links.h). An empty address: that one dials.
   std::vector<Member> members;
+  // Who founds the run: its word is believed about which run this is. Empty: whoever says so first.
+  std::string founder = {};
   std::uint32_t workers = 1;  // ranks in this region
   // How long the others wait for ranks that are missing before they go on without them.
   std::chrono::milliseconds rank_wait{30'000};

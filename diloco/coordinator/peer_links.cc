@@ -14,6 +14,9 @@
 namespace causeway::diloco {
 namespace {
 
+// So often a member greets with another run until it is believed that it stays there.
+constexpr int kOtherRunGreetings = 4;
+
 // Who takes part is the log's to say: a region that joins later is not in everybody's file.
 std::string without_regions(const std::string& shared_config) {
   std::istringstream lines(shared_config);
@@ -169,6 +172,12 @@ std::string PeerLinks::judge_greeting(const std::string& peer, const std::string
     const Greeting ours = greeting_of(context_);
     const Judgement judgement = judge(ours, peer, greeting);
     reason = judgement.reason;
+    const bool other_run = judgement.kind == RefusalKind::lineage;
+    if (!other_run) other_runs_.erase(peer);
+    if (other_run && is_of_another_run(peer, judgement.peers_run_id)) {
+      reason = context_.options.region + " begins again in run " + judgement.peers_run_id;
+      return change_run_id(judgement.peers_run_id);
+    }
     if (!reason.empty()) {
       return refused(peer, judgement.kind, reason, !judgement.peers_run_id.empty());
     }
@@ -178,6 +187,29 @@ std::string PeerLinks::judge_greeting(const std::string& peer, const std::string
     if (learned && !context_.ending.outcome()) learn_run_id(judgement.peers_run_id);
   });
   return reason;
+}
+
+// A joiner takes the first word for it, as there may be no other. Until the log has its first
+// entry, that of the founder or of most others is better. Returns whether that is so of this one.
+bool PeerLinks::is_of_another_run(const std::string& peer, const std::string& run_id) {
+  OtherRun& other = other_runs_[peer];
+  if (std::exchange(other.run_id, run_id) != run_id) other.greetings = 0;
+  ++other.greetings;
+  const bool founds =
+      context_.options.start != Start::join && context_.options.start != Start::resume;
+  if (context_.directory.ledger().committed() > 0 || founds) return false;
+  const auto alike = std::ranges::count_if(
+      other_runs_, [&](const auto& one) { return one.second.run_id == run_id; });
+  const auto others = static_cast<std::ptrdiff_t>(context_.options.members.size()) - 1;
+  return peer == context_.options.founder || 2 * alike > others;
+}
+
+void PeerLinks::change_run_id(const std::string& run_id) {
+  if (!context_.ending.going_on()) return;
+  spdlog::warn("{}: was told that this is run {}, and nothing came of it: joins run {}",
+               context_.options.region, context_.directory.ledger().run_id(), run_id);
+  context_.directory.ledger().change_run_id(run_id);
+  context_.ending.begin_again();
 }
 
 void PeerLinks::learn_run_id(const std::string& run_id) {
@@ -206,13 +238,37 @@ void PeerLinks::on_refused_by(const std::string& peer, const inter::LinkError& r
 void PeerLinks::refused(const std::string& peer, RefusalKind kind, const std::string& reason,
                         bool by_the_run) {
   if (kind == RefusalKind::none) return;
-  refusals_.insert(peer);
+  refusals_[peer] = kind;
   const Membership& known = context_.protocol().membership();
   const std::size_t members =
       known.members.empty() ? context_.options.members.size() : known.members.size();
-  const bool no_majority = members - std::min(members, refusals_.size()) < members / 2 + 1;
-  const bool joins = context_.directory.ledger().run_id().empty() && by_the_run;
+  const bool no_majority = members - std::min(members, refusals_that_count()) < members / 2 + 1;
+  const bool joins =
+      context_.directory.ledger().run_id().empty() && by_the_run && ends_joiners(peer);
   if (joins || no_majority) context_.ending.finish({static_cast<int>(kind), reason});
+}
+
+// Another one may say of the run what is not so.
+bool PeerLinks::ends_joiners(const std::string& peer) const {
+  const CoordinatorOptions& options = context_.options;
+  return options.founder.empty() || peer == options.founder || options.members.size() <= 2;
+}
+
+// A member that got no vote yet may have been told of another run, and learn better. Once others
+// vote here, the run goes on without it.
+bool PeerLinks::counts(const std::string& peer, RefusalKind kind) const {
+  const Membership& known = context_.protocol().membership();
+  const Member* const member = known.find(peer);
+  const bool waits_for_its_vote = member != nullptr && member->incarnation.empty();
+  if (kind != RefusalKind::lineage || !waits_for_its_vote || known.members.size() <= 2) return true;
+  const auto other = other_runs_.find(peer);
+  return known.voters() < 2 && other != other_runs_.end() &&
+         other->second.greetings >= kOtherRunGreetings;
+}
+
+std::size_t PeerLinks::refusals_that_count() const {
+  return static_cast<std::size_t>(std::ranges::count_if(
+      refusals_, [this](const auto& one) { return counts(one.first, one.second); }));
 }
 
 void PeerLinks::on_peer_up(const std::string& peer, const std::string& via) {

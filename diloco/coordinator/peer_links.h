@@ -75,6 +75,11 @@ class PeerLinks : public inter::MeshHandler {
   inter::MeshOptions mesh_options();
   Dialled dialled_now();
   void learn_run_id(const std::string& run_id);
+  bool is_of_another_run(const std::string& peer, const std::string& run_id);
+  void change_run_id(const std::string& run_id);
+  bool counts(const std::string& peer, RefusalKind kind) const;
+  std::size_t refusals_that_count() const;
+  bool ends_joiners(const std::string& peer) const;
   void refused(const std::string& peer, RefusalKind kind, const std::string& reason,
                bool by_the_run);
 
@@ -83,7 +88,13 @@ class PeerLinks : public inter::MeshHandler {
   std::map<std::string, std::string> incarnations_;  // as greeted
   inter::LogThrottle oversized_;                     // messages
   std::map<std::string, double> costs_;
-  std::set<std::string> refusals_;               // peers that this region and they refuse
+  std::map<std::string, RefusalKind> refusals_;  // of peers that this region and they refuse
+  // The last run that a peer greeted with and that is not this one, and how often it did.
+  struct OtherRun {
+    std::string run_id;
+    int greetings = 0;
+  };
+  std::map<std::string, OtherRun> other_runs_;
   std::map<std::string, inter::Endpoint> told_;  // second addresses that the log named
   asio::steady_timer farewell_;                  // to whoever was removed
   inter::Mesh mesh_;

@@ -14,6 +14,11 @@ void CoordinatorEnd::finish(RunOutcome outcome) {
   changed_.notify();
 }
 
+void CoordinatorEnd::begin_again() {
+  begins_again_ = true;
+  changed_.notify();
+}
+
 void CoordinatorEnd::fail(std::exception_ptr failure) {
   try {
     std::rethrow_exception(failure);

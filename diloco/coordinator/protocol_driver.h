@@ -43,7 +43,13 @@ class CoordinatorEnd {
     }
   }
 
-  bool going_on() const { return !outcome_ && !failure_ && storage_failure_.empty(); }
+  // What this coordinator knew of the run is not so: it opens its directory anew.
+  void begin_again();
+
+  bool going_on() const {
+    return !outcome_ && !failure_ && storage_failure_.empty() && !begins_again_;
+  }
+  bool begins_again() const { return begins_again_; }
   const std::optional<RunOutcome>& outcome() const { return outcome_; }
   bool succeeded() const { return outcome_ && outcome_->exit_code == 0; }
   const std::exception_ptr& failure() const { return failure_; }  // for good
@@ -62,6 +68,7 @@ class CoordinatorEnd {
   std::exception_ptr failure_;
   std::string storage_failure_;
   bool closing_ = false;
+  bool begins_again_ = false;
   inter::Signal changed_;
 };
 

@@ -145,6 +145,13 @@ void WorkerSide::tell_what_is_waited_for(const std::string& what) {
 }
 
 void WorkerSide::carry_out(const WelcomeWorker& action) {
+  welcome_ = action;
+  on_log();
+}
+
+void WorkerSide::on_log() {
+  if (!welcome_ || context_.directory.ledger().committed() == 0) return;
+  const WelcomeWorker action = *std::exchange(welcome_, std::nullopt);
   server_->welcome(action.run_id, action.contributed, action.offers_initial, action.snapshot_from);
 }
 
@@ -316,6 +323,7 @@ void WorkerSide::on_gathered(const AttachRequest& rank_0,
   intake_.begin_gathering();
   version_ = rank_0.version;
   told_.clear();
+  welcome_.reset();
   reached(ProtocolState::workers_gathered);
   // It came back to end, or to go on while nothing can be decided here.
   const std::optional<RunOutcome>& outcome = context_.ending.outcome();

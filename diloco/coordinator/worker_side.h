@@ -40,7 +40,11 @@ class WorkerSide : public WorkerServerHandler {
   const ContributionIntake& intake() const { return intake_; }
   void tell_what_is_waited_for(const std::string& what);  // empty: nothing
 
+  // Once there is a log: of a joiner's run it is a single word so far which one it is, and the
+  // worker keeps what it is told.
   void carry_out(const WelcomeWorker& action);
+  void on_log();
+  bool welcomes_later() const { return welcome_.has_value(); }
   void carry_out(const OrderTrain& action);
   void carry_out(const OrderContinue& action);
   void carry_out(const OrderCallBack&) { server_->call_back(); }
@@ -86,8 +90,9 @@ class WorkerSide : public WorkerServerHandler {
   std::uint64_t handings_ = 0;  // blobs that the worker was to get, so far; another one: void
   Round version_ = 0;           // that it holds
   std::string told_;            // that it waits for
-  std::string no_room_ = {};    // for the model of what attached last: what to set
-  bool has_attached_ = false;   // since this process began
+  std::optional<WelcomeWorker> welcome_ = {};  // that it is to get
+  std::string no_room_ = {};                   // for the model of what attached last: what to set
+  bool has_attached_ = false;                  // since this process began
   bool goodbye_cut_short_ = false;
   std::chrono::steady_clock::time_point look_for_result_at_;  // again
   std::chrono::steady_clock::time_point heard_at_;

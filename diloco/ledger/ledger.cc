@@ -132,6 +132,14 @@ void Ledger::set_run_id(const std::string& run_id) {
   head_ = chain_start(run_id_);
 }
 
+void Ledger::change_run_id(const std::string& run_id) {
+  assert(!run_id_.empty() && committed_ == 0);
+  rename_voter();
+  save_raft(1, "", 1, {});
+  run_id_.clear();
+  set_run_id(run_id);
+}
+
 // Entries without a run are cut off as unfinished.
 void Ledger::found(const std::string& run_id, const LogEntry& first) {
   assert(run_id_.empty() && committed_ == 0);

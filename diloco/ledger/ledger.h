@@ -60,6 +60,9 @@ class Ledger : public CommittedLog {
   void set_run_id(const std::string& run_id);            // once; or found():
   // A new run's id and first entry. A crash leaves both or neither.
   void found(const std::string& run_id, const LogEntry& first);
+  // Before there is an entry: the first id was a wrong one. This voter promises under another name
+  // from here on, and what it promised in the other run is forgotten.
+  void change_run_id(const std::string& run_id);
   const std::string& incarnation() const { return incarnation_; }
 
   // With the newest entries; it refers to this for the earlier ones.

@@ -225,7 +225,8 @@ Contribution decode(const wire::Contribution& message) {
                             .payload = decode(message.payload())};
   if (contribution.region.empty()) throw_malformed("a contribution names no region");
   check_measured({contribution.delta_norm, contribution.error_norm}, "a contribution's norm");
-  check_measured({contribution.exchange_s, contribution.overhead_s}, "a contribution's time");
+  check_measured({contribution.compute_s, contribution.exchange_s, contribution.overhead_s},
+                 "a contribution's time");
   check_cost(contribution.egress_cost);
   contribution.shards = decode_shards(message.shards());
   contribution.whole = decode_optional(message.whole());

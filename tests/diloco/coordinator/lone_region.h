@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <optional>
 #include <type_traits>
+#include <utility>
 #include <variant>
 #include <vector>
 
@@ -21,8 +22,9 @@ namespace causeway::diloco::testing {
 class LoneRegion {
  public:
   explicit LoneRegion(std::uint64_t spool_bytes = 0, Start start = Start::found,
-                      const EgressBudget& budget = {})
+                      const EgressBudget& budget = {}, std::vector<Member> members = {})
       : options_(options(spool_bytes, start)), directory_(options_) {
+    if (!members.empty()) options_.members = std::move(members);
     options_.protocol.k_policy.budget = budget;
     opened_ = directory_.open();
     driver_.emplace(

@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include <span>
+
 #include "tests/diloco/coordinator/lone_region.h"
 #include "tests/support/captured_log.h"
 
@@ -158,6 +160,89 @@ TEST(PeerLinks, GreetWithTheRunThatTheyHaveLearned) {
   const Greeting founder{.run_id = "run-7", .region = "b", .shared_config = ""};
   ASSERT_EQ(links.judge_greeting("b", serialize(founder)), "");
   EXPECT_EQ(told(), "run-7");
+}
+
+Greeting of_run(const std::string& run_id, const std::string& region,
+                const std::string& shared_config = {}) {
+  return {.run_id = run_id, .region = region, .shared_config = shared_config};
+}
+
+// Region a, which joins a run of a, b, c and d that b founds.
+class Joiner : public ::testing::Test {
+ protected:
+  Joiner() {
+    region_.options_.members = {{.region = "a"}, {.region = "b"}, {.region = "c"}, {.region = "d"}};
+    region_.options_.founder = "b";
+  }
+  std::string judge(const Greeting& greeting) {
+    return links_.judge_greeting(greeting.region, serialize(greeting));
+  }
+  const std::string& run_id() { return region_.directory_.ledger().run_id(); }
+
+  testing::LoneRegion region_{0, Start::join};
+  PeerLinks links_{region_.context()};
+};
+
+TEST_F(Joiner, BelievesTheFounderMoreThanWhoeverSaysFirstWhichRunThisIs) {
+  ASSERT_EQ(judge(of_run("lie", "c")), "");
+  EXPECT_EQ(run_id(), "lie") << "there may be nobody else";
+  const std::string incarnation = region_.directory_.ledger().incarnation();
+  EXPECT_EQ(judge(of_run("run-7", "b")), "a begins again in run run-7");
+  EXPECT_EQ(run_id(), "run-7");
+  EXPECT_EQ(read_run_id(region_.options_.directory / "ledger"), "run-7");
+  EXPECT_NE(region_.directory_.ledger().incarnation(), incarnation) << "it promised in the other";
+  EXPECT_TRUE(region_.ending_.begins_again());
+  EXPECT_FALSE(region_.ending_.outcome());
+}
+
+TEST_F(Joiner, BelievesMostOthersWhereTheFounderIsAway) {
+  ASSERT_EQ(judge(of_run("lie", "c")), "");
+  EXPECT_NE(judge(of_run("run-7", "d")), "");
+  EXPECT_EQ(run_id(), "lie") << "one word against another";
+  region_.options_.members.push_back({.region = "e"});
+  region_.options_.members.push_back({.region = "f"});
+  EXPECT_NE(judge(of_run("run-7", "e")), "");
+  EXPECT_FALSE(region_.ending_.begins_again());
+  EXPECT_NE(judge(of_run("run-7", "f")), "");
+  EXPECT_EQ(run_id(), "run-7");
+  EXPECT_TRUE(region_.ending_.begins_again());
+}
+
+TEST_F(Joiner, StaysInTheRunWhoseLogItHas) {
+  ASSERT_EQ(judge(of_run("run-7", "c")), "");
+  const LogEntry entry{.term = 1, .body = Membership{}};
+  region_.directory_.ledger().append(std::span(&entry, 1));
+  EXPECT_NE(judge(of_run("other", "b")), "");
+  EXPECT_EQ(run_id(), "run-7");
+  EXPECT_FALSE(region_.ending_.begins_again());
+}
+
+TEST_F(Joiner, IsNotEndedByOneWithAnotherConfiguration) {
+  EXPECT_NE(judge(of_run("run-7", "c", "model.layers = 9\n")), "");
+  EXPECT_FALSE(region_.ending_.outcome());
+  EXPECT_NE(judge(of_run("run-7", "b", "model.layers = 9\n")), "");
+  ASSERT_TRUE(region_.ending_.outcome()) << "the founder has the run's";
+  EXPECT_EQ(region_.ending_.outcome()->exit_code, 2);
+}
+
+// c lies, and b was told by it.
+TEST(PeerLinks, GiveAJoinerOfAnotherRunTimeToLearnBetter) {
+  testing::LoneRegion region(
+      0, Start::found, {},
+      {{.region = "a", .address = "127.0.0.1:0"}, {.region = "b"}, {.region = "c"}});
+  PeerLinks links(region.context());
+  for (int i = 0; i < 8; ++i)
+    EXPECT_NE(links.judge_greeting("c", serialize(of_run("lie", "c"))), "");
+  for (int i = 0; i < 2; ++i)  // both dial
+    EXPECT_NE(links.judge_greeting("b", serialize(of_run("lie", "b"))), "");
+  EXPECT_FALSE(region.ending_.outcome());
+  EXPECT_EQ(links.judge_greeting("b", serialize(of_run(region.directory_.ledger().run_id(), "b"))),
+            "");
+  for (int i = 0; i < 3; ++i) links.judge_greeting("b", serialize(of_run("other", "b")));
+  EXPECT_FALSE(region.ending_.outcome());
+  links.judge_greeting("b", serialize(of_run("other", "b")));
+  ASSERT_TRUE(region.ending_.outcome()) << "it stays there";
+  EXPECT_EQ(region.ending_.outcome()->exit_code, 4);
 }
 
 TEST(PeerLinks, EndWhereTooManyAreOfAnotherRun) {

@@ -6,6 +6,7 @@
 #include <chrono>
 #include <exception>
 #include <optional>
+#include <span>
 #include <string>
 #include <utility>
 #include <vector>
@@ -75,6 +76,20 @@ TEST_F(WorkerSideTest, NamesOtherDataOnceAllAreReadAndThenNoMore) {
 }
 
 // ---- A program's model ----
+
+TEST(WorkerOfAJoiner, IsToldOfTheRunOnceThereIsALog) {
+  LoneRegion region(0, Start::join);
+  WorkerSide side(region.context());
+  Ledger& ledger = region.directory_.ledger();
+  ledger.set_run_id("run-7");
+  side.carry_out(WelcomeWorker{.run_id = "run-7"});
+  side.on_log();
+  EXPECT_TRUE(side.welcomes_later());
+  const LogEntry entry{.term = 1, .body = Membership{}};
+  ledger.append(std::span(&entry, 1));
+  side.on_log();
+  EXPECT_FALSE(side.welcomes_later());
+}
 
 class WorkerOfAProgram : public WorkerSideTest {
  protected:

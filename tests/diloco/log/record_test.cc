@@ -2,6 +2,7 @@
 #include "diloco/log/record.h"
 
 #include <functional>
+#include <limits>
 #include <variant>
 
 #include <gmock/gmock.h>
@@ -64,6 +65,18 @@ TEST(ShardRecords, AContributionComesBackWithItsShards) {
     EXPECT_EQ(read.whole, made.whole);
     made.whole.reset();
     EXPECT_FALSE(parse_contribution(serialize(made)).whole);
+  }
+}
+
+TEST(ContributionRecords, AComputeTimeThatIsNoneIsRefused) {
+  for (const double compute_s :
+       {-1.0, std::numeric_limits<double>::infinity(), std::numeric_limits<double>::quiet_NaN()}) {
+    Contribution made = cut_in(0);
+    made.compute_s = compute_s;
+    EXPECT_THAT(complaint_of([&] {
+                  through_the_wire(Holding{made, 0, false});
+                }),
+                HasSubstr("a contribution's time"));
   }
 }
 

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <chrono>
+#include <limits>
 
 namespace causeway::diloco {
 namespace {
@@ -46,7 +47,28 @@ TEST(Speeds, LearnNothingFromContributionsThatTellNone) {
   speeds.learn(made_by("a", 0, 10));
   speeds.learn(made_by("a", 10, 0));
   speeds.learn(made_by("a", 10, -1));
+  speeds.learn(made_by("a", 10, std::numeric_limits<double>::quiet_NaN()));
   EXPECT_EQ(speeds.slowest(10), Time{0});
+}
+
+// Infinitely many steps per second, or nearly, would leave one step a round to everybody else.
+TEST(Speeds, LearnNothingFromASpeedThatNoMachineHas) {
+  Speeds speeds;
+  speeds.learn(made_by("a", 10, 1));
+  for (const double compute_s : {1e-320, 1e-9}) speeds.learn(made_by("liar", 100, compute_s));
+  EXPECT_FALSE(speeds.knows("liar"));
+  EXPECT_EQ(speeds.adapted(64, "a"), 64);
+  speeds.learn(made_by("a", 10, 1e-320));
+  EXPECT_EQ(speeds.slowest(10), std::chrono::seconds{1});
+}
+
+TEST(Speeds, CountAFastRegionAsSixteenTimesTheMedianAtMost) {
+  Speeds speeds;
+  speeds.learn(made_by("a", 10, 1));
+  speeds.learn(made_by("b", 10, 1));
+  speeds.learn(made_by("liar", 1'000'000, 1));
+  EXPECT_EQ(speeds.adapted(64, "a"), 4);
+  EXPECT_EQ(speeds.adapted(64, "liar"), 64);
 }
 
 TEST(Speeds, BelieveNoRegionThatItNeedsMoreThanADay) {
