@@ -402,6 +402,7 @@ void WorkerSide::note_other_data(const std::optional<DataDigest>& now) {
 
 void WorkerSide::on_worker_lost() {
   ++handings_;
+  welcome_.reset();
   intake_.worker_lost();
   if (!context_.ending.outcome()) {
     spdlog::warn("{}: its workers are gone; it waits until they attach again",

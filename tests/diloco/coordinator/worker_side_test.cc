@@ -12,12 +12,20 @@
 #include <vector>
 
 #include <asio/co_spawn.hpp>
+#include <asio/io_context.hpp>
 
 #include "diloco/files/file_io.h"
 #include "tests/diloco/coordinator/lone_region.h"
 
 namespace causeway::diloco::testing {
 namespace {
+
+void run_in(asio::io_context& loop, asio::awaitable<void> wait) {
+  bool done = false;
+  asio::co_spawn(loop, std::move(wait), [&](std::exception_ptr) { done = true; });
+  loop.restart();
+  while (!done) loop.run_one();
+}
 
 class WorkerSideTest : public ::testing::Test {
  protected:
@@ -42,12 +50,7 @@ class WorkerSideTest : public ::testing::Test {
     rank_0.trained_on = trained_on;
     side_.on_gathered(rank_0, {});
   }
-  void run(asio::awaitable<void> wait) {
-    bool done = false;
-    asio::co_spawn(region_.loop_, std::move(wait), [&](std::exception_ptr) { done = true; });
-    region_.loop_.restart();
-    while (!done) region_.loop_.run_one();
-  }
+  void run(asio::awaitable<void> wait) { run_in(region_.loop_, std::move(wait)); }
 
   LoneRegion region_;
   WorkerSide side_{region_.context()};
@@ -80,6 +83,7 @@ TEST_F(WorkerSideTest, NamesOtherDataOnceAllAreReadAndThenNoMore) {
 TEST(WorkerOfAJoiner, IsToldOfTheRunOnceThereIsALog) {
   LoneRegion region(0, Start::join);
   WorkerSide side(region.context());
+  side.open();
   Ledger& ledger = region.directory_.ledger();
   ledger.set_run_id("run-7");
   side.carry_out(WelcomeWorker{.run_id = "run-7"});
@@ -89,6 +93,7 @@ TEST(WorkerOfAJoiner, IsToldOfTheRunOnceThereIsALog) {
   ledger.append(std::span(&entry, 1));
   side.on_log();
   EXPECT_FALSE(side.welcomes_later());
+  run_in(region.loop_, side.stop());
 }
 
 class WorkerOfAProgram : public WorkerSideTest {
