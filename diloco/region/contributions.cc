@@ -173,7 +173,9 @@ std::optional<std::vector<inter::BlobId>> Contributions::displaced_by(const Cont
 }
 
 bool Contributions::told(const ContributionKey& key) const {
-  return key.region == options_.self || held(key).contains(key.region);
+  if (key.region == options_.self) return true;
+  const auto found = peers_hold_.find(key);
+  return found != peers_hold_.end() && found->second.contains(key.region);
 }
 
 std::map<std::string, std::uint64_t> Contributions::held(const ContributionKey& key) const {
