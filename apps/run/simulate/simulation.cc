@@ -296,7 +296,6 @@ class Simulation {
   }
 
   void watch_signals() {
-    outlive_readers();  // tee ends by the same Ctrl-C
     signals_.wait([this](SignalWatch::Wish wish) {
       if (!supervisor_) std::_Exit(130);  // nothing to save
       if (wish == SignalWatch::Wish::end_at_once) return supervisor_->kill();
@@ -400,6 +399,7 @@ class Simulation {
 }  // namespace
 
 int simulate(const SimulateOptions& options) {
+  outlive_readers();  // tee ends by the same Ctrl-C
   return Simulation(options).run();
 }
 
