@@ -110,6 +110,7 @@ Json to_json(const RegionSummary& region, bool by_program) {
                    {"wan_rx_bytes", region.wan_rx_bytes},
                    {"utilisation", region.result.utilisation()},
                    {"workers", region.workers}});
+  if (by_program && !region.loss) json.erase("loss");
   if (region.egress_cost || !by_program)
     json["egress_cost"] = region.egress_cost ? Json(*region.egress_cost) : Json(nullptr);
   return json;

@@ -296,7 +296,8 @@ TEST_F(MeshTest, BlobForARegionThatIsOutOfReachGoesThroughAnother) {
     return b.spool.has(id);
   }));
   EXPECT_TRUE(b.spool.read(id, 0, bytes.size()) == bytes);
-  EXPECT_FALSE(a.mesh->is_up("b"));
+  // On a slow machine messages have found their way, too, by now.
+  EXPECT_TRUE(!a.ways.contains("b") || a.ways.at("b") == "c");
   EXPECT_TRUE(log_.has("a: blobs to b go a > c > b: predicted"));
 }
 
