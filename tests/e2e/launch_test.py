@@ -127,10 +127,10 @@ class Launch(RunByHand):
         waits, code, said = self.kept_in_a_job(*[(3, 1)] * 5)
         self.assertEqual((waits, code), ([1, 2, 4, 8], 2))
         self.assertIn("the fifth death in a row within a minute of its start; not started again", said)
-        # A long life between: it begins anew, and with short waits.
-        lives = [(3, 1)] * 4 + [(4000, 137)] + [(3, 1)] * 4 + [(5, 0)]
+        # A long life between: it begins anew, with short waits, and what fails later may come back.
+        lives = [(3, 1)] * 4 + [(4000, 137)] + [(3, 1)] * 9 + [(5, 0)]
         waits, code, said = self.kept_in_a_job(*lives)
-        self.assertEqual((waits, code), ([1, 2, 4, 8, 1, 2, 4, 8, 16], 0))
+        self.assertEqual((waits, code), ([1, 2, 4, 8, 1, 2, 4, 8, 16, 32, 64, 60, 60, 60], 0))
         self.assertNotIn("not started again", said)
         for lacks in (5, 75):
             waits, code, _ = self.kept_in_a_job(*[(3, lacks)] * 9, (5, 0))
