@@ -1,9 +1,7 @@
 // The dialling half of the mesh: from a peer's address to a served session, again and again.
 #include <openssl/rand.h>
 
-#include <algorithm>
 #include <cassert>
-#include <iterator>
 #include <optional>
 #include <utility>
 #include <vector>
@@ -127,41 +125,51 @@ asio::awaitable<std::shared_ptr<Connection>> MeshCore::open_data(Self self, Peer
   co_return data;
 }
 
-// Where to dial the peer: each address of each of its names, first the one that led to it last. A
-// dark one costs a deadline each time.
-asio::awaitable<std::vector<tcp::endpoint>> MeshCore::look_up(Self self, PeerPtr peer) {
-  std::vector<tcp::endpoint> all;
-  std::optional<LinkError> failure;
-  for (const Endpoint& address : peer->addresses()) {
+// Where the last link was, as another address that is dark costs a deadline each time; then every
+// address of the peer in turn. The last failure is the one reported.
+asio::awaitable<std::shared_ptr<Connection>> MeshCore::open(Self self, PeerPtr peer) {
+  const auto is_final = [&](const LinkError& error) {
+    return error.code() == Errc::revoked || self->stopping_ || peer->removed;
+  };
+  if (const auto last = std::exchange(peer->reached_at, std::nullopt)) {
     try {
-      std::ranges::copy(co_await resolve(address, self->options_.handshake_deadline),
-                        std::back_inserter(all));
+      co_return co_await reach(self, peer, *last);
+    } catch (const LinkError& error) {
+      if (is_final(error)) throw;
+    }
+  }
+  const std::vector<Endpoint> addresses = peer->addresses();
+  for (std::size_t i = 0; i + 1 < addresses.size(); ++i) {
+    try {
+      co_return co_await open_named(self, peer, addresses[i]);
+    } catch (const LinkError& error) {
+      if (is_final(error)) throw;
+    }
+  }
+  co_return co_await open_named(self, peer, addresses.back());
+}
+
+// The same of every address that the name has.
+asio::awaitable<std::shared_ptr<Connection>> MeshCore::open_named(Self self, PeerPtr peer,
+                                                                  Endpoint address) {
+  const auto endpoints = co_await resolve(address, self->options_.handshake_deadline);
+  LinkError failure(Errc::bad_address, "the name has no address");
+  for (const tcp::endpoint& endpoint : endpoints) {
+    try {
+      co_return co_await reach(self, peer, endpoint);
     } catch (const LinkError& error) {
       failure = error;
     }
   }
-  if (all.empty()) throw failure.value_or(LinkError(Errc::bad_address, "the name has no address"));
-  const auto last = std::ranges::find(all, peer->reached_at);
-  if (last != all.end()) std::rotate(all.begin(), last, last + 1);
-  co_return all;
+  throw failure;
 }
 
-// Tries every address of the peer in turn; the last failure is the one reported.
-asio::awaitable<std::shared_ptr<Connection>> MeshCore::open(Self self, PeerPtr peer) {
-  std::vector<tcp::endpoint> endpoints = co_await look_up(self, peer);
-  for (;;) {
-    const tcp::endpoint endpoint = endpoints.front();
-    if (self->door_) self->door_->expect(endpoint.address());
-    try {
-      const auto connection = co_await open_at(self, peer, endpoint);
-      peer->reached_at = endpoint;
-      co_return connection;
-    } catch (const LinkError& error) {
-      endpoints.erase(endpoints.begin());
-      if (endpoints.empty() || error.code() == Errc::revoked || self->stopping_ || peer->removed)
-        throw;
-    }
-  }
+asio::awaitable<std::shared_ptr<Connection>> MeshCore::reach(Self self, PeerPtr peer,
+                                                             tcp::endpoint endpoint) {
+  if (self->door_) self->door_->expect(endpoint.address());
+  const auto connection = co_await open_at(self, peer, endpoint);
+  peer->reached_at = endpoint;
+  co_return connection;
 }
 
 asio::awaitable<std::shared_ptr<Connection>> MeshCore::open_at(Self self, PeerPtr peer,

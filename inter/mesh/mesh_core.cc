@@ -177,6 +177,7 @@ void MeshCore::change_endpoint(const Self& self, const PeerPtr& peer, const Endp
     add_peer(self, peer->name, endpoint);
   } else {
     peer->endpoint = endpoint;
+    peer->reached_at.reset();
     peer->retry.cancel();  // no reason to wait for what was wrong with the old address
   }
 }

@@ -123,8 +123,8 @@ struct Peer {
   const MeshOptions& options;  // of the mesh
   std::string name;
   Endpoint endpoint;
-  asio::ip::tcp::endpoint reached_at;  // by the last connection that we dialled
-  bool removed = false;                // no longer in the roster: its coroutines end
+  std::optional<asio::ip::tcp::endpoint> reached_at;  // by the last connection that we dialled
+  bool removed = false;                               // no longer in the roster: its coroutines end
   BlobSender outgoing;
   Backoff backoff;
   LogThrottle failures;
@@ -212,8 +212,11 @@ class MeshCore : public std::enable_shared_from_this<MeshCore> {
   static asio::awaitable<std::shared_ptr<Connection>> open_data(Self self, PeerPtr peer,
                                                                 asio::ip::tcp::endpoint endpoint,
                                                                 const SessionNonce& nonce);
-  static asio::awaitable<std::vector<asio::ip::tcp::endpoint>> look_up(Self self, PeerPtr peer);
   static asio::awaitable<std::shared_ptr<Connection>> open(Self self, PeerPtr peer);
+  static asio::awaitable<std::shared_ptr<Connection>> open_named(Self self, PeerPtr peer,
+                                                                 Endpoint address);
+  static asio::awaitable<std::shared_ptr<Connection>> reach(Self self, PeerPtr peer,
+                                                            asio::ip::tcp::endpoint endpoint);
   static asio::awaitable<std::shared_ptr<Connection>> open_at(Self self, PeerPtr peer,
                                                               asio::ip::tcp::endpoint endpoint);
 
