@@ -243,8 +243,9 @@ void PeerLinks::refused(const std::string& peer, RefusalKind kind, const std::st
   const std::size_t members =
       known.members.empty() ? context_.options.members.size() : known.members.size();
   const bool no_majority = members - std::min(members, refusals_that_count()) < members / 2 + 1;
-  const bool joins =
-      context_.directory.ledger().run_id().empty() && by_the_run && ends_joiners(peer);
+  const bool nobody_else = incarnations_.empty() && ++refused_[peer] >= kOtherRunGreetings;
+  const bool joins = context_.directory.ledger().run_id().empty() && by_the_run &&
+                     (ends_joiners(peer) || nobody_else);
   if (joins || no_majority) context_.ending.finish({static_cast<int>(kind), reason});
 }
 

@@ -89,6 +89,7 @@ class PeerLinks : public inter::MeshHandler {
   inter::LogThrottle oversized_;                     // messages
   std::map<std::string, double> costs_;
   std::map<std::string, RefusalKind> refusals_;  // of peers that this region and they refuse
+  std::map<std::string, int> refused_;           // how often, while no other took this region in
   // The last run that a peer greeted with and that is not this one, and how often it did.
   struct OtherRun {
     std::string run_id;

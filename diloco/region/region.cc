@@ -128,8 +128,11 @@ std::uint64_t Region::claimed_bytes(const Contribution& contribution) const {
 bool Region::exceeds_share(const Contribution& contribution) const {
   const bool asks_for_room = options.spool_bytes > 0 && contribution.region != options.self;
   if (!asks_for_room) return false;
-  const std::size_t regions = std::max<std::size_t>(1, agreement.members().region_count());
-  return claimed_bytes(contribution) > options.spool_bytes / regions;
+  // What one region says leaves room enough for all others, be they ever so many.
+  constexpr std::size_t kSharesMax = 4;
+  const std::size_t regions = agreement.members().region_count();
+  const std::size_t shares = std::clamp<std::size_t>(regions, 1, kSharesMax);
+  return claimed_bytes(contribution) > options.spool_bytes / shares;
 }
 
 bool Region::keeps_payloads(const std::string& peer) const {

@@ -32,7 +32,7 @@ class MemberChanges {
   void ask(const ChangeMember& change, const std::string& by);
   void clear() { asked_.clear(); }
   // The membership to propose now, if any. The log keeps every one of them for ever, so what a
-  // member says alone gives a few at once and then one every half minute.
+  // member says alone gives some at once and then one every half minute.
   std::optional<Membership> next(Time now);
 
  private:
@@ -41,7 +41,7 @@ class MemberChanges {
     std::set<std::string> by;
   };
   struct Budget {
-    int left = 8;
+    int left = 64;
     Time renewed{0};
   };
   bool may_spend(const std::string& member, Time now);

@@ -225,6 +225,14 @@ TEST_F(Joiner, IsNotEndedByOneWithAnotherConfiguration) {
   EXPECT_EQ(region_.ending_.outcome()->exit_code, 2);
 }
 
+TEST_F(Joiner, IsEndedByTheOnlyOneItMeetsWhereThatSaysSoAgainAndAgain) {
+  for (int i = 0; i < 3; ++i) judge(of_run("run-7", "c", "model.layers = 9\n"));
+  EXPECT_FALSE(region_.ending_.outcome());
+  judge(of_run("run-7", "c", "model.layers = 9\n"));
+  ASSERT_TRUE(region_.ending_.outcome());
+  EXPECT_EQ(region_.ending_.outcome()->exit_code, 2);
+}
+
 // c lies, and b was told by it.
 TEST(PeerLinks, GiveAJoinerOfAnotherRunTimeToLearnBetter) {
   testing::LoneRegion region(

@@ -99,16 +99,16 @@ TEST_F(MachinesTest, MemberChangesByOneMembersWordComeSlowly) {
   MemberChanges changes(region_, beginning_);
   int asked = 0, proposed = 0;
   const auto propose_all = [&](const std::string& by, Time now) {
-    for (int i = 0; i < 20; ++i) {
+    for (int i = 0; i < 100; ++i) {
       changes.ask({.member = {.region = "b", .address = "there:" + std::to_string(++asked)}}, by);
       if (changes.next(now)) ++proposed;
     }
     return std::exchange(proposed, 0);
   };
-  EXPECT_EQ(propose_all("b", seconds{1}), 8);
+  EXPECT_EQ(propose_all("b", seconds{1}), 64);
   EXPECT_EQ(propose_all("b", seconds{30}), 0);
   EXPECT_EQ(propose_all("b", seconds{92}), 3);
-  EXPECT_EQ(propose_all(region_.options.self, seconds{92}), 20);
+  EXPECT_EQ(propose_all(region_.options.self, seconds{92}), 100);
 }
 
 // Not by the operator who forgets --witness, and not by the member itself.
