@@ -21,8 +21,7 @@ bool can_be_name(const std::string& text) {
 }
 
 // Whether it leads anywhere is not known here. But all that is agreed on stays in everybody's log
-// for ever, and many entries of it go into one message: what is too long for a mesh to send ends
-// whoever leads.
+// for ever.
 bool can_be_address(const std::string& text) {
   constexpr std::size_t kBytesMax = 300;  // a host name has at most 253
   const auto allowed = [](char c) { return c >= ' ' && c <= '~'; };

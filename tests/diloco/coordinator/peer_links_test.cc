@@ -102,6 +102,17 @@ TEST(PeerLinks, SayWhereTheyDialIfAMemberMovedAndTheFileDoesNotKnow) {
       << log.text();
 }
 
+// It would be made again at the next start, and end this region at each.
+TEST(PeerLinks, LeaveUnsentWhatNoLinkTakes) {
+  testing::LoneRegion region;
+  PeerLinks links(region.context());
+  const test::CapturedLog log;
+  Tensors large;
+  large.tensors.push_back({.name = std::string(5U << 20, 'x'), .shape = {1}});
+  EXPECT_NO_THROW(links.carry_out(SendMessage{"b", large}));
+  EXPECT_TRUE(log.has("It was not sent")) << log.text();
+}
+
 // Region "a" can only dial out, and so can "b".
 class T8DialOnlyMember : public ::testing::Test {
  protected:
