@@ -1,4 +1,4 @@
-"""What a program does with its model between entering a run and the first step, with a worker's double."""
+"""How a program enters a run, counts its steps and leaves it: with a worker's double."""
 import unittest
 
 import torch
@@ -72,6 +72,64 @@ class BeforeTheFirstStep(unittest.TestCase):
                         weight.fill_(float("nan") if step.round == 0 else 1.0)
                     self.optimizer.step()
         self.assertEqual(self.optimizer.state[weight]["sum"].unique().tolist(), [1.5])
+
+
+class Leaving(unittest.TestCase):
+    def setUp(self):
+        self.model = torch.nn.Linear(2, 2)
+
+    def leave_in(self, step_left):
+        with a_run(*PLAN) as (_, directory), Run(self.model, directory=directory) as run:
+            for number, _ in enumerate(run):
+                if number == step_left:
+                    break
+
+    def test_before_the_run_is_over_is_told_with_what_it_costs(self):
+        with self.assertLogs("causeway", "WARNING") as said:
+            self.leave_in(1)
+        self.assertRegex(said.output[0], "left in step .* of .* of round .*, before the run was over: what was trained .* counts nowhere")
+
+    def test_after_the_last_step_is_not(self):
+        with self.assertNoLogs("causeway", "WARNING"):
+            self.leave_in(None)
+
+    def test_with_an_error_is_not_as_the_error_says_more(self):
+        with self.assertNoLogs("causeway", "WARNING"), self.assertRaises(ZeroDivisionError):
+            with a_run(*PLAN) as (_, directory), Run(self.model, directory=directory) as run:
+                for _ in run:
+                    1 / 0
+
+
+class Counting(unittest.TestCase):
+    def setUp(self):
+        self.model = torch.nn.Linear(2, 2)
+
+    def test_each_step_in_two_ways_is_refused(self):
+        with a_run(*PLAN) as (_, directory), self.assertRaisesRegex(RuntimeError, "leave after_step.. out, and give the loss to report"):
+            with Run(self.model, directory=directory) as run:
+                for _ in run:
+                    run.after_step()
+
+    def test_begins_with_the_step_that_was_asked_for_before(self):
+        for ask in (lambda run: None, lambda run: run.over, lambda run: run.step):
+            with a_run(*PLAN) as (_, directory), Run(self.model, directory=directory) as run:
+                ask(run)
+                taken = [step.schedule_step for step in run]
+            self.assertEqual(taken, list(range(sum(one.count for one in PLAN))))
+
+    def test_says_how_far_the_run_is_with_every_step_and_at_the_end(self):
+        with a_run(steps(0, 2, 0, 0, run_steps=4), steps(1, 2, 2, 2, run_steps=4)) as (_, directory):
+            with Run(self.model, directory=directory) as run:
+                self.assertEqual([run.progress, *(run.progress for _ in run), run.progress], [0.0, 0.0, 0.25, 0.5, 0.75, 1.0])
+
+
+class StrangeParameters(unittest.TestCase):
+    def test_of_an_optimizer_are_refused_with_what_to_do(self):
+        model, loss = torch.nn.Linear(2, 2), torch.nn.Linear(3, 1, bias=False)
+        with self.assertRaisesRegex(ValueError, r"has 1 parameters that the model has not, the first of shape \(1, 3\).*one ModuleDict"):
+            Run(model, torch.optim.SGD([*model.parameters(), *loss.parameters()], lr=0.1), directory="r")
+        both = torch.nn.ModuleDict({"model": model, "loss": loss})
+        Run(both, torch.optim.SGD(both.parameters(), lr=0.1), directory="r")
 
 
 if __name__ == "__main__":

@@ -57,7 +57,7 @@ def model(value: Any, name: str = "the model") -> torch.nn.Module:
 
 
 def optimizers(value: Any, of: torch.nn.Module) -> list[torch.optim.Optimizer]:
-    """A list of them, each of which steps parameters of the model."""
+    """A list of them, which step parameters of the model and no others."""
     given = [] if value is None else list(value) if isinstance(value, (list, tuple)) else [value]
     reshard(of)
     known = {id(parameter) for parameter in of.parameters()}
@@ -65,9 +65,15 @@ def optimizers(value: Any, of: torch.nn.Module) -> list[torch.optim.Optimizer]:
         name = "the optimizer" if len(given) == 1 else f"optimizer {place} of the list"
         if not isinstance(one, torch.optim.Optimizer):
             raise ValueError(f"{name} is a {type(one).__name__}: Run takes a torch.optim.Optimizer, a list of them, or None")
-        if not any(id(p) in known for group in one.param_groups for p in group["params"]):
+        stepped = [p for group in one.param_groups for p in group["params"]]
+        strange = [p for p in stepped if id(p) not in known]
+        if len(strange) == len(stepped):
             raise ValueError(f"{name} has none of the model's parameters: it is of another model, or of this one before it was "
                              "wrapped or converted. Make it from the parameters of the model that Run is given")
+        if strange:
+            raise ValueError(f"{name} has {len(strange)} parameters that the model has not, the first of shape {tuple(strange[0].shape)}: "
+                             "each region would train its own. Put the module that has them, such as a loss, into one ModuleDict with the "
+                             "model. Those that each region is to have for itself get an optimizer of their own, which Run is not given")
     return given
 
 

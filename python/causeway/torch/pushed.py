@@ -33,7 +33,7 @@ class Pushed:
         if self.run.step is not None:
             warnings.warn("training ended before the run did: this region takes no further part until it is started "
                           "again. Set a number of steps that is never reached; the run says when to stop", stacklevel=3)
-        self.run.__exit__(None, None, None)
+        self.run.leave()
 
     def schedule(self) -> None:
         """Sets the learning rates to where the run is, which counts for all regions."""

@@ -2,6 +2,7 @@
 from __future__ import annotations
 
 import dataclasses
+import itertools
 import json
 import logging
 import os
@@ -47,6 +48,10 @@ class Step:
         """Where the schedule stands, from 0 to 1."""
         return min(1.0, self.schedule_step / self.run_steps) if self.run_steps else 0.0
 
+    @property
+    def place(self) -> str:
+        return f"step {self.index + 1} of {self.count} of round {self.round}"
+
 
 @dataclasses.dataclass(frozen=True)
 class Told:
@@ -62,6 +67,9 @@ class Told:
     validation_samples: int
     run_steps: int
 
+
+ONE_LOOP = ("`for step in run` and after_step() are two ways to count steps, and each step would count twice: in a loop over the run "
+            "leave after_step() out, and give the loss to report()")
 
 STOPS_TRIED = 8  # orders of steps that a region that is told to stop gives back
 
@@ -157,11 +165,13 @@ class Run:
         self._told: Told | None = None
         self._steps: Iterator[Step] | None = None
         self._step: Step | None = None
+        self._iterated = False  # the program counts its steps by `for step in run`
 
     def __enter__(self) -> Run:
         if not self._settings["coordinator"] and not self.directory.parent.is_dir():
             raise ValueError(f"{self.directory} is not there, nor the directory above it: give the directory that the "
                              "region's coordinator was started with")
+        self._step, self._iterated = None, False
         self._ranks = ranks_of(self._group)
         self._entered = Parameters(self.model, self.optimizers, self._ranks, self._seed, self._buffers, self._stage_of,
                                    self._frozen, self.directory)
@@ -177,10 +187,23 @@ class Run:
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        if kind is None and self._step is not None and self._ranks.leads:
+            log.warning("Run was left in %s, before the run was over: what was trained since the round before counts nowhere, and the "
+                        "model holds this region's values, not the run's. Start the program again to go on", self._step.place)
+        self.leave()
+
+    def leave(self) -> None:
+        """As the end of `with`, without a word where the run is not over."""
         self._sigterm.restore()
         self._worker = self._entered = self._steps = None
 
     def __iter__(self) -> Iterator[Step]:
+        first, self._iterated = not self._iterated, True
+        steps = self._begun_steps()
+        asked = first and self._step is not None  # by run.over or run.step, and it is not taken yet
+        return itertools.chain((self._step,), steps) if asked else steps
+
+    def _begun_steps(self) -> Iterator[Step]:
         self._parameters  # refuses a run that was not entered
         if self._steps is None:
             self._steps = self._walk()
@@ -204,11 +227,13 @@ class Run:
         """The step to take now. None: the run is over, and the model holds its result. Waits, the first time, until there is
         one."""
         if self._steps is None:
-            next(iter(self), None)
+            next(self._begun_steps(), None)
         return self._step
 
     def after_step(self, loss: torch.Tensor | SupportsFloat | None = None) -> bool:
         """The optimizer has stepped. False: that was the last step, and the model holds the run's result."""
+        if self._iterated:
+            raise RuntimeError(ONE_LOOP)
         if self._steps is None:
             raise RuntimeError("after_step() came before the run was asked for a step, so the step was taken from values that are "
                                "not the run's: ask run.over, or run.step, before the first one")
@@ -235,9 +260,9 @@ class Run:
     @property
     def progress(self) -> float:
         """From 0 to 1."""
-        if self._told is None or not self._told.run_steps:
-            return 0.0
-        return min(1.0, self._told.schedule_step / self._told.run_steps)
+        if self._step is not None:
+            return self._step.progress
+        return 0.0 if self._told is None else 1.0
 
     def report(self, loss: torch.Tensor | SupportsFloat) -> None:
         """The loss of the last step, in nats; for displays. A number or a tensor, which is read at the round's end."""

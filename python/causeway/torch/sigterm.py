@@ -1,12 +1,15 @@
-"""SIGTERM, by which launchers stop a job: the step under way ends, its work is handed over and saved. A second one ends the process."""
+"""SIGTERM, by which launchers stop a job: the step under way ends, its work is handed over and saved. Another one ends the
+process, but not within REPEATS_S of the first: who stops a job sends it to all of its processes, and torchrun among them sends it on."""
 from __future__ import annotations
 
 import os
 import signal
 import threading
+import time
 import types
 from collections.abc import Callable
 
+REPEATS_S = 5.0
 EXIT_CODE = 130  # docs/launch.md: as causeway worker's
 
 
@@ -23,6 +26,7 @@ class Sigterm:
     def __init__(self, is_heard: Callable[[], bool]) -> None:
         self.is_heard = is_heard  # else the signal does what it does by itself
         self.came = self.listens = False
+        self.came_at = 0.0
         self.process = os.getpid()
 
     def listen(self) -> None:
@@ -32,12 +36,16 @@ class Sigterm:
             signal.signal(signal.SIGTERM, self.handle)
 
     def handle(self, number: int, frame: types.FrameType | None) -> None:
+        now = time.monotonic()
+        forked = os.getpid() != self.process  # such as a loader's worker
+        if not forked and self.came and now < self.came_at + REPEATS_S:
+            return
+        if not forked and not self.came and self.is_heard():
+            self.came, self.came_at = True, now
+            return
         signal.signal(signal.SIGTERM, signal.SIG_DFL)
         self.listens = False
-        if os.getpid() == self.process and self.is_heard():  # not a child that was forked, such as a loader's worker
-            self.came = True
-        else:
-            os.kill(os.getpid(), signal.SIGTERM)
+        os.kill(os.getpid(), signal.SIGTERM)
 
     def restore(self) -> None:
         if self.listens and threading.current_thread() is threading.main_thread():
