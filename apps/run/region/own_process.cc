@@ -5,15 +5,18 @@
 #include <unistd.h>
 
 #include <atomic>
+#include <chrono>
 #include <csignal>
 #include <cstdint>
 #include <cstdlib>
 #include <cstring>
 #include <filesystem>
+#include <optional>
 #include <system_error>
 #include <thread>
 #include <vector>
 
+#include "apps/run/region/stop_wishes.h"
 #include "intra/base/mapped_file.h"
 
 namespace causeway::run {
@@ -67,11 +70,12 @@ void watch_stop_signals() {
   pthread_sigmask(SIG_BLOCK, &watched, nullptr);
   // Detached: nothing ends sigwait but a signal, and it touches nothing that the end destroys.
   std::thread([watched] {
-    for (int asked = 0; asked < 2;) {
+    StopWishes wishes;
+    for (std::optional<StopWishes::Wish> wish; wish != StopWishes::Wish::end_at_once;) {
       int signal = 0;
       sigwait(&watched, &signal);
       stop = true;
-      if (signal != SIGHUP) ++asked;
+      wish = wishes.heed(signal, std::chrono::steady_clock::now());
     }
     _exit(130);
   }).detach();

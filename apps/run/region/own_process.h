@@ -2,8 +2,8 @@
 //
 // Ctrl-C in programs whose main thread computes or blocks: a worker, and the WAN of packets. The
 // coordinator, simulate and the relay wait for signals in their io_context instead
-// (signal_watch.h). The first signal asks for a clean end, the second SIGINT or SIGTERM ends at
-// once with 130.
+// (signal_watch.h). The first signal asks for a clean end, another one ends at once with 130, if it
+// wishes so (stop_wishes.h).
 //
 // No handler interrupts a thread that computes: oneDNN's JIT products point the stack pointer at
 // the heap while they run, and the frame of a signal would overwrite what lies there

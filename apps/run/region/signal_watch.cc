@@ -1,6 +1,6 @@
 #include "apps/run/region/signal_watch.h"
 
-#include <csignal>
+#include <chrono>
 #include <utility>
 
 #include "apps/run/region/own_process.h"
@@ -19,9 +19,7 @@ void SignalWatch::wait(std::function<void(Wish)> on_wish) {
 void SignalWatch::wait_for_next() {
   signals_.async_wait([this](const asio::error_code& error, int signal) {
     if (error || is_cancelled_) return;
-    const bool first = !std::exchange(asked_, true);
-    const bool again = signal != SIGHUP && std::exchange(asked_by_name_, true);
-    if (first || again) on_wish_(again ? Wish::end_at_once : Wish::clean_end);
+    if (const auto wish = wishes_.heed(signal, std::chrono::steady_clock::now())) on_wish_(*wish);
     wait_for_next();
   });
 }

@@ -1,11 +1,13 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include <chrono>
 #include <csignal>
 #include <cstddef>
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
+#include <optional>
 #include <string>
 #include <thread>
 
@@ -15,6 +17,7 @@
 
 #include "apps/run/region/own_process.h"
 #include "apps/run/region/signal_watch.h"
+#include "apps/run/region/stop_wishes.h"
 #include "intra/base/mapped_file.h"
 #include "tests/apps/temporary.h"
 
@@ -77,6 +80,28 @@ TEST_F(Signals, TheSecondEndsAtOnce) {
     for (;;) pause();
   };
   EXPECT_EXIT(statement(), testing::ExitedWithCode(130), "");
+}
+
+TEST(StopWishesTest, ASigtermThatALauncherSendsOnHurriesNobody) {
+  using Wish = StopWishes::Wish;
+  const StopWishes::Time now{std::chrono::hours{1}};
+  StopWishes wishes;
+  EXPECT_EQ(wishes.heed(SIGTERM, now), Wish::clean_end);
+  EXPECT_EQ(wishes.heed(SIGTERM, now), std::nullopt);
+  EXPECT_EQ(wishes.heed(SIGTERM, now + StopWishes::kRepeats - std::chrono::milliseconds{1}),
+            std::nullopt);
+  EXPECT_EQ(wishes.heed(SIGTERM, now + StopWishes::kRepeats), Wish::end_at_once)
+      << "somebody asks again";
+}
+
+TEST(StopWishesTest, ASigintAfterASigtermHurriesAtOnce) {
+  using Wish = StopWishes::Wish;
+  const StopWishes::Time now{};
+  for (const int second : {SIGINT, SIGTERM}) {
+    StopWishes wishes;
+    EXPECT_EQ(wishes.heed(second == SIGINT ? SIGTERM : SIGINT, now), Wish::clean_end);
+    EXPECT_EQ(wishes.heed(second, now), Wish::end_at_once);
+  }
 }
 
 TEST_F(Signals, ReachAProgramStartedMeanwhile) {
