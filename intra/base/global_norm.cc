@@ -9,7 +9,6 @@
 #include "compression/base/parallel.h"
 
 namespace causeway::intra {
-namespace {
 
 // The sums of global_norm.h, all at once.
 double sum_of_squares(std::span<const float> values) {
@@ -32,8 +31,6 @@ double sum_of_squares(std::span<const float> values) {
   }
   return total;
 }
-
-}  // namespace
 
 double global_norm(std::span<const float> values) {
   // One sum per block, added in block order: the same bits for any number of threads.

@@ -32,6 +32,9 @@ constexpr double square_sum(const float* block, std::size_t elements, std::size_
   return sum;
 }
 
+// Of one block, or less.
+double sum_of_squares(std::span<const float> block);
+
 // sqrt(sum of squares), summed in double in a fixed order.
 double global_norm(std::span<const float> values);
 

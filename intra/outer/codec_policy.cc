@@ -12,7 +12,6 @@
 #include "compression/codecs/make_codec.h"
 #include "compression/codecs/payload.h"
 #include "intra/base/error.h"
-#include "intra/base/global_norm.h"
 
 namespace causeway::intra {
 namespace {
@@ -130,8 +129,7 @@ CodecPolicy::Encoded CodecPolicy::encode(std::size_t index, std::span<const floa
   const std::size_t size_before = out.size();
   std::vector<float> residual_before;
   if (!step_up_.empty()) residual_before.assign(residual.begin(), residual.end());
-  const double norm = global_norm(delta);
-  Encoded encoded{.delta_squared = norm * norm};
+  Encoded encoded;
   const auto encode_with = [&](std::uint8_t codec) {
     encoded.codec = codec;
     encoded.stats =

@@ -64,7 +64,7 @@ class CodecPolicy {
 
   // How a segment was encoded.
   struct Encoded {
-    double delta_squared = 0;  // ||delta||^2
+    double delta_squared = 0;  // global_norm(delta)^2: set by whoever took the delta
     compression::EncodeStats stats = {};
     std::uint64_t bytes = 0;
     std::uint8_t codec = 0;   // the one used

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <bit>
 #include <cassert>
+#include <cmath>
 #include <cstring>
 #include <exception>
 #include <numeric>
@@ -12,6 +13,7 @@
 #include "compression/base/parallel.h"
 #include "diloco/maths/outer.h"
 #include "intra/base/error.h"
+#include "intra/base/global_norm.h"
 
 namespace causeway::intra {
 namespace {
@@ -98,7 +100,8 @@ std::span<float> HostSpans::part(Flat which, std::size_t index) {
 // Some leaves of one segment.
 struct HostSpans::Piece {
   std::size_t begin = 0, count = 0;  // elements of the flat span
-  std::size_t first_leaf = 0;        // among those of all pieces
+  std::size_t segment = 0;
+  std::size_t first_leaf = 0;  // among those of all pieces
   bool is_statistic = false;
 
   std::size_t leaves() const { return count / diloco::kLeafElements; }
@@ -119,6 +122,7 @@ std::vector<HostSpans::Piece> HostSpans::pieces(Segments segments) const {
     for (std::size_t done = 0; done < segment.count; done += kPieceElements) {
       pieces.push_back({.begin = segment.offset + done,
                         .count = std::min(kPieceElements, segment.count - done),
+                        .segment = index,
                         .first_leaf = leaf,
                         .is_statistic = diloco::is_statistic(segment.kind)});
       leaf += pieces.back().leaves();
@@ -143,23 +147,40 @@ void HostSpans::clear(Flat which, Segments segments) {
   for_each(segments, [&](std::size_t index) { std::ranges::fill(part(which, index), 0.0F); });
 }
 
+// Whether it is finite.
+bool HostSpans::take_delta(Flat base, float beta, const Piece& piece) {
+  const auto from = part(base, piece), params = part(Flat::params, piece),
+             delta = part(Flat::scratch, piece);
+  const auto residual = state_.residual.empty() ? std::span<float>() : part(Flat::residual, piece);
+  for (std::size_t begin = 0; begin < delta.size(); begin += kBlock) {
+    const auto block = delta.subspan(begin, kBlock);
+    diloco::pseudo_gradient(from.subspan(begin, kBlock), params.subspan(begin, kBlock), block);
+    if (residual.empty() ? !all_finite(block)
+                         : !all_finite(block, beta, residual.subspan(begin, kBlock)))
+      return false;
+  }
+  return true;
+}
+
 std::optional<std::size_t> HostSpans::take_delta(Flat base, float beta, Segments segments) {
-  const bool feedback = !state_.residual.empty();
+  static_assert(kPieceElements == kSquareBlock);
+  const std::vector<Piece> all = pieces(segments);
+  std::vector<double> squares(all.size());
   const auto is_finite = [&](std::size_t place) {
-    const std::size_t index = segments[place];
-    const auto from = part(base, index), params = part(Flat::params, index),
-               delta = part(Flat::scratch, index);
-    for (std::size_t begin = 0; begin < delta.size(); begin += kBlock) {
-      const auto block = delta.subspan(begin, kBlock);
-      diloco::pseudo_gradient(from.subspan(begin, kBlock), params.subspan(begin, kBlock), block);
-      if (feedback ? !all_finite(block, beta, part(Flat::residual, index).subspan(begin, kBlock))
-                   : !all_finite(block))
-        return false;
-    }
+    if (!take_delta(base, beta, all[place])) return false;
+    squares[place] = sum_of_squares(part(Flat::scratch, all[place]));
     return true;
   };
-  const std::size_t bad = compression::first_failure(segments.size(), is_finite, 1);
-  return bad == compression::kNone ? std::nullopt : std::optional(segments[bad]);
+  const std::size_t bad = compression::first_failure(all.size(), is_finite, 1);
+  if (bad != compression::kNone) return all[bad].segment;
+  delta_squares_.assign(layout().segments().size(), 0.0);
+  for (std::size_t place = 0; place < all.size(); ++place)
+    delta_squares_[all[place].segment] += squares[place];
+  for (double& squared : delta_squares_) {
+    const double norm = std::sqrt(squared);  // as global_norm() rounds it
+    squared = norm * norm;
+  }
+  return std::nullopt;
 }
 
 std::vector<CodecPolicy::Encoded> HostSpans::encode(const CodecPolicy& policy,
@@ -172,6 +193,7 @@ std::vector<CodecPolicy::Encoded> HostSpans::encode(const CodecPolicy& policy,
         state_.residual.empty() ? std::span<float>() : part(Flat::residual, index);
     encoded.push_back(
         policy.encode(index, part(Flat::scratch, index), residual, out, key_of(key, index)));
+    encoded.back().delta_squared = delta_squares_[index];
   }
   return encoded;
 }

@@ -57,8 +57,8 @@ class OuterSpans {
   // scratch <- base - params. Returns the first of the segments, if any, in which
   // beta * residual + scratch is not finite; the scratch is unspecified then.
   virtual std::optional<std::size_t> take_delta(Flat base, float beta, Segments segments) = 0;
-  // As CodecPolicy::encode, of scratch and residual, which are known to be finite. `key`: without
-  // its first element.
+  // As CodecPolicy::encode, of the residual and of what take_delta() left in the scratch. `key`:
+  // without its first element.
   virtual std::vector<CodecPolicy::Encoded> encode(const CodecPolicy& policy,
                                                    const compression::EncodeKey& key,
                                                    Segments segments,
@@ -119,6 +119,7 @@ class HostSpans final : public OuterSpans {
   using OuterSpans::copy;
   void copy(Flat from, Flat to, Segments segments) override;
   void clear(Flat which, Segments segments) override;
+  // Piece by piece, whose norm so is taken while it is in a cache.
   std::optional<std::size_t> take_delta(Flat base, float beta, Segments segments) override;
   std::vector<CodecPolicy::Encoded> encode(const CodecPolicy& policy,
                                            const compression::EncodeKey& key, Segments segments,
@@ -142,9 +143,11 @@ class HostSpans final : public OuterSpans {
   std::span<float> part(Flat which, const Piece& piece);
   std::vector<Piece> pieces(Segments segments) const;
   static std::size_t leaves_of(const std::vector<Piece>& pieces);
+  bool take_delta(Flat base, float beta, const Piece& piece);
   void step(const diloco::OuterOptions& options, std::uint64_t turn, const Piece& piece);
 
   OuterState& state_;
+  std::vector<double> delta_squares_;  // of each segment, as global_norm() adds them
 };
 
 }  // namespace causeway::intra

@@ -124,8 +124,10 @@ void DeviceSpans::encode_on_host(const CodecPolicy& policy, const compression::E
   for (const Run& one : each(run)) {
     const std::size_t index = one.segments.front();
     std::vector<float> residual = fetch(Flat::residual, one);
-    encoded.push_back(
-        policy.encode(index, fetch(Flat::scratch, one), residual, out, key_of(key, index)));
+    const std::vector<float> delta = fetch(Flat::scratch, one);
+    encoded.push_back(policy.encode(index, delta, residual, out, key_of(key, index)));
+    const double norm = global_norm(delta);
+    encoded.back().delta_squared = norm * norm;
     store(residual, Flat::residual, one);
   }
 }

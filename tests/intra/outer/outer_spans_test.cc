@@ -4,12 +4,19 @@
 #include <gtest/gtest.h>
 #include <omp.h>
 
+#include <cstddef>
 #include <cstdint>
+#include <limits>
+#include <optional>
+#include <random>
+#include <span>
 #include <string>
 #include <system_error>
 #include <vector>
 
 #include "compression/codecs/payload.h"
+#include "intra/base/global_norm.h"
+#include "intra/outer/codec_policy.h"
 #include "tests/intra/outer/outer_round_fixture.h"
 #include "tests/support/openmp.h"
 
@@ -76,6 +83,41 @@ TEST_F(HostSpansTest, AStepAndItsLeavesAreTheSameInPiecesOfAnyNumberOfThreads) {
     EXPECT_EQ(leaves.anchor, anchor);
     EXPECT_EQ(leaves.momentum, momentum);
     EXPECT_EQ(spans.leaves(Flat::anchor, some), anchor);
+  }
+}
+
+TEST_F(HostSpansTest, TheNormOfADeltaIsTheSameInPiecesOfAnyNumberOfThreads) {
+  const CodecPolicy policy({}, large());
+  for (const int threads : {1, 2, 5}) {
+    omp_set_num_threads(threads);
+    OuterState state = random_state();
+    state.residual.assign(large().size(), 0.0F);
+    HostSpans spans(large(), state);
+    const std::vector<std::size_t> some{0, 2, 3};
+    ASSERT_FALSE(spans.take_delta(Flat::anchor, policy.decay(), some));
+    const std::vector<float> delta = state.scratch;
+    std::vector<std::byte> out;
+    const auto encoded = spans.encode(policy, {}, some, out);
+    ASSERT_EQ(encoded.size(), some.size());
+    for (std::size_t i = 0; i < some.size(); ++i) {
+      const diloco::Segment& segment = large().segments()[some[i]];
+      const double norm = global_norm(std::span(delta).subspan(segment.offset, segment.count));
+      EXPECT_GT(norm, 0);
+      EXPECT_EQ(encoded[i].delta_squared, norm * norm);
+    }
+  }
+}
+
+TEST_F(HostSpansTest, OfDeltasThatAreNotFiniteTheFirstSegmentIsNamed) {
+  const diloco::Segment& second = large().segments()[2];
+  for (const int threads : {1, 2, 5}) {
+    omp_set_num_threads(threads);
+    OuterState state = random_state();
+    HostSpans spans(large(), state);
+    state.params[large().segments()[3].offset] = std::numeric_limits<float>::infinity();
+    EXPECT_EQ(spans.take_delta(Flat::anchor, 0, spans.everything()), std::optional<std::size_t>(3));
+    state.params[second.offset + second.count - 1] = std::numeric_limits<float>::quiet_NaN();
+    EXPECT_EQ(spans.take_delta(Flat::anchor, 0, spans.everything()), std::optional<std::size_t>(2));
   }
 }
 
