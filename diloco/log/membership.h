@@ -12,6 +12,8 @@
 
 namespace causeway::diloco {
 
+constexpr std::size_t kAddressBytesMax = 300;  // a host name has at most 253
+
 struct Member {
   std::string region;
   std::string address = {};  // advertised host:port; empty: it only dials out

@@ -2,6 +2,8 @@
 
 #include "diloco/log/wire.h"
 
+#include "inter/base/region_name.h"
+
 namespace causeway::diloco {
 namespace {
 
@@ -115,10 +117,9 @@ void encode(const LogEntry& entry, wire::LogEntry* out) {
 
 // One member's word can bring its entry into every log, and the log into every message.
 Member decode(const wire::Member& message) {
-  constexpr std::size_t kNameMax = 63, kAddressMax = 300;
   if (message.region().empty()) throw_malformed("a member has no name");
-  if (message.region().size() > kNameMax || message.address().size() > kAddressMax ||
-      !may_be_incarnation(message.incarnation()))
+  if (message.region().size() > inter::kRegionNameBytesMax ||
+      message.address().size() > kAddressBytesMax || !may_be_incarnation(message.incarnation()))
     throw_malformed("a member's name, address or incarnation is too long");
   return {.region = message.region(),
           .address = message.address(),

@@ -245,7 +245,7 @@ bool CatchUp::is_worth_its_bytes(const Snapshot& offered) const {
 
 bool CatchUp::may_be_taken(const std::string& peer, const Snapshot& offered) const {
   // Without bytes it would stand for the initial weights.
-  if (offered.blob.size_bytes == 0 || never_fits(offered.blob)) return false;
+  if (offered.blob.size_bytes == 0 || room_.never_fits(offered.blob)) return false;
   if (region_.fetcher.in_vain(offered.blob)) return false;
   if (wrong_announced_by(peer) >= kWrongMax || refused_.contains(offered)) return false;
   const bool recorded = offered.version < region_.history.version() ||
@@ -277,44 +277,50 @@ bool CatchUp::contradicted(const Applied& state) const {
 }
 
 void CatchUp::fetch(Time now) {
-  std::vector<Need> needs = needed();
-  if (make_room_for(needs)) needs = needed();
-  region_.fetcher.set_wanted(fitting(needs), now);
+  Needs needs = needed();
+  if (room_.make_for(needs)) needs = needed();
+  region_.fetcher.set_wanted(room_.fitting(needs.blobs), now);
   for (Fetcher::Request& request : region_.fetcher.due(region_.peers.linked(), now)) {
     region_.out.push(FetchBlob{std::move(request.peer), request.blob});
   }
 }
 
+void CatchUp::make_room(std::uint64_t bytes) {
+  if (room_.lacks(bytes)) room_.make(bytes, needed());
+}
+
 void CatchUp::expect(const inter::BlobId& payload, const std::string& peer, Time now) {
   // fetch() would ask for it at once.
-  auto wanted = fitting(needed());
+  auto wanted = room_.fitting(needed().blobs);
   const auto expected = wanted.find(payload);
   if (expected == wanted.end()) return;
   expected->second = {.source = peer, .under_way = true};
   region_.fetcher.set_wanted(wanted, now);
 }
 
-// What matters most comes first.
-std::vector<CatchUp::Need> CatchUp::needed() const {
-  std::vector<Need> needs;
+Needs CatchUp::needed() const {
+  Needs needs;
   if (region_.options.witness) return needs;
-  const bool needs_target = region_.spool.target() && needs_snapshot();
-  if (needs_target) add_target(needs, true);
-  const Round from = replay_from(), later = needed_later_from();
-  add_listed(needs, from, later, true);
-  const bool waits_for_others =
-      from == region_.history.version();  // its worker has applied all there is
-  add_open(needs, waits_for_others);
+  std::vector<Need>& blobs = needs.blobs;
+  const Round version = region_.history.version();
+  needs.leap = region_.spool.target() && needs_snapshot();
+  needs.from = replay_from();
+  // What it needs no sooner must not take the room of what it needs next.
+  needs.later = std::min(version, needs.from + 2 * region_.options.pace.fragments);
+  if (needs.leap) add_target(blobs, true);
+  add_listed(blobs, needs.from, needs.later, true);
+  const bool waits_for_others = needs.from == version;  // its worker has applied all there is
+  add_open(blobs, waits_for_others);
   const std::vector<inter::BlobId> sums = region_.shards.sums();
   for (std::uint32_t i = 0; i < sums.size(); ++i) {
     if (!region_.spool.holds(sums[i]))
-      needs.push_back(
+      blobs.push_back(
           {.blob = sums[i], .source = region_.shards.maker_of_sum(i), .urgent = waits_for_others});
   }
-  add_listed(needs, later, std::min(region_.history.version(), from + kRoundsFetched), false);
-  if (!needs_target) add_target(needs, false);
+  add_listed(blobs, needs.later, std::min(version, needs.from + kRoundsFetched), false);
+  if (!needs.leap) add_target(blobs, false);
   // No room that is made for it would do.
-  std::erase_if(needs, [this](const Need& need) { return never_fits(need.blob); });
+  std::erase_if(blobs, [this](const Need& need) { return room_.never_fits(need.blob); });
   return needs;
 }
 
@@ -330,10 +336,6 @@ void CatchUp::add_open(std::vector<Need>& needs, bool urgent) const {
   }
   std::ranges::stable_sort(open, {}, &Need::claimed_bytes);
   needs.insert(needs.end(), open.begin(), open.end());
-}
-
-bool CatchUp::never_fits(const inter::BlobId& blob) const {
-  return region_.options.spool_bytes > 0 && blob.size_bytes > region_.options.spool_bytes;
 }
 
 void CatchUp::add_target(std::vector<Need>& needs, bool urgent) const {
@@ -390,173 +392,6 @@ Round CatchUp::replay_from() const {
   if (region_.worker.distrusted()) from = own_snapshot_helps() ? snapshot->version : 0;
   if (snapshot && !can_replay(from)) from = std::max(from, snapshot->version);
   return from;
-}
-
-// What it needs no sooner must not take the room of what it needs next.
-Round CatchUp::needed_later_from() const {
-  return std::min(region_.history.version(), replay_from() + 2 * region_.options.pace.fragments);
-}
-
-// ---- Room ----
-
-// What does not fit is not asked for, so that no peer sends it in vain. What has begun has its
-// room.
-std::map<inter::BlobId, Fetcher::Want> CatchUp::fitting(const std::vector<Need>& needs) const {
-  std::map<inter::BlobId, Fetcher::Want> wanted;
-  std::uint64_t room = region_.spool.room_bytes();
-  for (const Need& need : needs) {
-    const auto [want, added] = wanted.try_emplace(need.blob);
-    if (!added) continue;
-    const std::uint64_t bytes =
-        region_.spool.begun().contains(need.blob) ? 0 : need.blob.size_bytes;
-    const std::uint64_t spare = need.urgent || bytes == 0 ? 0 : kept_free_bytes();
-    const bool fits = bytes <= room && room - bytes >= spare;
-    if (fits) {
-      want->second.source = need.source;
-    } else {
-      wanted.erase(want);
-    }
-    if (fits || need.keeps_its_room()) room -= std::min(bytes, room);
-  }
-  return wanted;
-}
-
-// For what the worker makes next.
-std::uint64_t CatchUp::kept_free_bytes() const {
-  std::uint64_t bytes = 0;
-  if (region_.spool.snapshot() && !region_.spool.offered())
-    bytes += region_.spool.snapshot()->blob.size_bytes;
-  if (region_.contributions.newest_own() &&
-      region_.contributions.own(region_.history.version()) == nullptr)
-    bytes += region_.contributions.newest_own()->payload.size_bytes;
-  return bytes;
-}
-
-// Returns whether room lacked: other things may be needed now.
-bool CatchUp::make_room_for(const std::vector<Need>& needs) {
-  std::set<inter::BlobId> urgent;
-  for (const Need& need : needs) {
-    if (need.urgent && !region_.spool.begun().contains(need.blob)) urgent.insert(need.blob);
-  }
-  std::uint64_t bytes = 0;
-  for (const inter::BlobId& blob : urgent) bytes += blob.size_bytes;
-  if (region_.spool.room_bytes() >= bytes) return false;
-  make_room(bytes);
-  give_up_for_smaller(needs);
-  return true;
-}
-
-// In this order: what has begun and is not needed, what a region contributed beyond its share,
-// payloads of rounds that the worker will not apply, those of rounds that it applies last, and what
-// has begun and can wait. One whose state is
-// made again lets go of no round: others may be doubted with it, and count on what is here.
-void CatchUp::make_room(std::uint64_t bytes) {
-  const auto lacks = [&] { return region_.spool.room_bytes() < bytes; };
-  if (!lacks()) return;
-  const std::vector<Need> needs = needed();
-  give_up_begun(bytes, [&](const inter::BlobId& blob) {
-    return std::ranges::find(needs, blob, &Need::blob) == needs.end();
-  });
-  give_up_beyond_shares(bytes);
-  if (region_.worker.attached() && !region_.worker.heals()) {
-    const Round later = needed_later_from(), behind = std::min(replay_from(), later);
-    for (Round round = region_.spool.released(); round < behind && lacks(); ++round) {
-      if (!is_of_use(round)) give_up_listed(round);
-    }
-    for (Round round = region_.history.version(); round > later && lacks();) {
-      if (held_elsewhere(--round)) give_up_listed(round);
-    }
-  }
-  give_up_begun(bytes, [&](const inter::BlobId& blob) {
-    return std::ranges::none_of(needs,
-                                [&](const Need& need) { return need.urgent && need.blob == blob; });
-  });
-}
-
-void CatchUp::give_up_begun(std::uint64_t bytes,
-                            const std::function<bool(const inter::BlobId&)>& can_go) {
-  const std::set<inter::BlobId> begun = region_.spool.begun();
-  for (const inter::BlobId& blob : begun) {
-    if (region_.spool.room_bytes() >= bytes) return;
-    if (can_go(blob)) region_.spool.give_up(blob);
-  }
-}
-
-// They were pushed here unasked.
-void CatchUp::give_up_beyond_shares(std::uint64_t bytes) {
-  std::set<inter::BlobId> beyond, within;
-  for (const auto& [key, contribution] : region_.contributions.open()) {
-    const std::vector<inter::BlobId> blobs = blobs_of(contribution);
-    (region_.exceeds_share(contribution) ? beyond : within).insert(blobs.begin(), blobs.end());
-  }
-  for (const inter::BlobId& blob : beyond) {
-    if (region_.spool.room_bytes() >= bytes) return;
-    const bool counted_on = within.contains(blob) || region_.spool.kept(blob);
-    if (region_.spool.holds(blob) && !counted_on) region_.spool.give_up(blob);
-  }
-}
-
-// Honest payloads are about as large. What began because there was room, and is of a region that
-// asks for more than twice as much as another one whose payload finds none now, is to come later.
-void CatchUp::give_up_for_smaller(const std::vector<Need>& needs) {
-  const auto is_open = [](const Need& need) { return need.urgent && need.claimed_bytes > 0; };
-  const auto least = std::ranges::find_if(needs, [&](const Need& need) {
-    return is_open(need) && !region_.spool.begun().contains(need.blob);
-  });
-  if (least == needs.end()) return;
-  const std::uint64_t most_bytes = 2 * least->claimed_bytes;
-  std::uint64_t bytes = 0;
-  for (const Need& need : needs) {
-    const bool begun = region_.spool.begun().contains(need.blob);
-    if (need.urgent && !begun && need.claimed_bytes <= most_bytes) bytes += need.blob.size_bytes;
-  }
-  give_up_begun(bytes, [&](const inter::BlobId& blob) {
-    return std::ranges::all_of(needs, [&](const Need& need) {
-      return need.blob != blob || (is_open(need) && need.claimed_bytes > most_bytes);
-    });
-  });
-}
-
-void CatchUp::give_up_listed(Round round) {
-  for (const inter::BlobId& payload : applied_blobs(region_.history.record(round))) {
-    const bool here = region_.spool.holds(payload) || region_.spool.begun().contains(payload);
-    // What an open contribution names too is counted on.
-    if (here && !region_.contributions.names(payload) && region_.spool.listed_in(payload) == round)
-      region_.spool.give_up(payload);
-  }
-}
-
-// To somebody who may come to need this region's payloads of it. Where this region needs a snapshot
-// it lies before a gap that nobody can fill: whoever stands there needs one, too.
-bool CatchUp::is_of_use(Round round) const {
-  if (region_.spool.target() && needs_snapshot()) return false;
-  const auto past_it = std::ranges::count_if(region_.peers.up(), [&](const std::string& name) {
-    const Status* status = region_.peers.status(name);
-    const bool has_snapshot =
-        status != nullptr && status->snapshot && status->snapshot->version > round;
-    return is_past(name, round) && (has_snapshot || region_.peers.has_payloads(name, round));
-  });
-  return !are_enough(past_it);
-}
-
-// Only whoever has applied them keeps them for sure: others may be about to let go of them too, and
-// count on us.
-bool CatchUp::held_elsewhere(Round round) const {
-  return are_enough(std::ranges::count_if(region_.peers.up(), [&](const std::string& name) {
-    return is_past(name, round) && region_.peers.has_payloads(name, round);
-  }));
-}
-
-bool CatchUp::is_past(const std::string& peer, Round round) const {
-  const Status* status = region_.peers.status(peer);
-  return status != nullptr && status->applied && status->applied->version > round &&
-         region_.agreement.members().regions().contains(peer);
-}
-
-// Everybody else, or two: more than the leader counts on when it lists a payload.
-bool CatchUp::are_enough(std::ptrdiff_t others) const {
-  const auto regions = static_cast<std::ptrdiff_t>(region_.agreement.members().region_count());
-  return others >= 2 || others + 1 >= regions;
 }
 
 }  // namespace causeway::diloco

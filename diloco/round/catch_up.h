@@ -2,9 +2,7 @@
 // snapshot if the worker is too far behind or of another state than the run agreed on.
 #pragma once
 
-#include <cstddef>
 #include <cstdint>
-#include <functional>
 #include <map>
 #include <optional>
 #include <set>
@@ -13,6 +11,7 @@
 
 #include "diloco/region/region.h"
 #include "diloco/round/chase.h"
+#include "diloco/round/spool_room.h"
 
 namespace causeway::diloco {
 
@@ -66,15 +65,6 @@ class CatchUp {
   void make_room(std::uint64_t bytes);
 
  private:
-  struct Need {
-    inter::BlobId blob;
-    std::string source;   // as in Fetcher::Want
-    bool urgent = false;  // the worker can do nothing without it
-    // Of an open contribution: what its region asks for with it. 0: the run agreed on the blob.
-    std::uint64_t claimed_bytes = 0;
-    // Whoever names something large must not keep out what others name.
-    bool keeps_its_room() const { return urgent && claimed_bytes == 0; }
-  };
   std::optional<Snapshot> find_target() const;
   bool needs_snapshot() const;
   bool is_of_help(const Snapshot& offered) const;
@@ -86,31 +76,19 @@ class CatchUp {
   bool contradicted(const Applied& state) const;
   void refuse(const Snapshot& snapshot);
   Round replay_from() const;
-  Round needed_later_from() const;
-  std::vector<Need> needed() const;
+  Needs needed() const;
   void add_open(std::vector<Need>& needs, bool urgent) const;
   void add_target(std::vector<Need>& needs, bool urgent) const;
   std::vector<std::string> sources_of(Round round) const;
   void add_listed(std::vector<Need>& needs, Round from, Round to, bool urgent) const;
-  std::map<inter::BlobId, Fetcher::Want> fitting(const std::vector<Need>& needs) const;
-  std::uint64_t kept_free_bytes() const;
-  bool never_fits(const inter::BlobId& blob) const;  // into this region's spool
-  bool make_room_for(const std::vector<Need>& needs);
-  void give_up_begun(std::uint64_t bytes, const std::function<bool(const inter::BlobId&)>& can_go);
-  void give_up_listed(Round round);
-  void give_up_beyond_shares(std::uint64_t bytes);
-  void give_up_for_smaller(const std::vector<Need>& needs);
   void check_origin();
   bool most_others_hold(const Applied& state) const;
   void confirm_initial();
-  bool is_of_use(Round round) const;
-  bool held_elsewhere(Round round) const;
-  bool is_past(const std::string& peer, Round round) const;
-  bool are_enough(std::ptrdiff_t others) const;
 
   static constexpr Round kChaseRounds = 8;  // Chase's window, of every fragment
 
   Region& region_;
+  SpoolRoom room_{region_};
   Chase chase_;
   std::optional<Snapshot> checking_;            // the target, which is here
   bool target_is_needed_ = false;               // or it only spares rounds

@@ -6,26 +6,17 @@
 #include <utility>
 #include <vector>
 
+#include "inter/base/region_name.h"
 #include "inter/base/text.h"
 
 namespace causeway::diloco {
 namespace {
 
-// As certificates have it.
-bool can_be_name(const std::string& text) {
-  constexpr std::size_t kBytesMax = 63;
-  const auto allowed = [](char c) {
-    return (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') || c == '-';
-  };
-  return !text.empty() && text.size() <= kBytesMax && std::ranges::all_of(text, allowed);
-}
-
 // Whether it leads anywhere is not known here. But all that is agreed on stays in everybody's log
 // for ever.
 bool can_be_address(const std::string& text) {
-  constexpr std::size_t kBytesMax = 300;  // a host name has at most 253
   const auto allowed = [](char c) { return c >= ' ' && c <= '~'; };
-  return text.size() <= kBytesMax && std::ranges::all_of(text, allowed);
+  return text.size() <= kAddressBytesMax && std::ranges::all_of(text, allowed);
 }
 
 }  // namespace
@@ -58,7 +49,8 @@ bool MemberChanges::may_propose(const Asked& asked, Time now) {
 void MemberChanges::ask(const ChangeMember& change, const std::string& by) {
   constexpr auto kPerMember = 8;
   const Member& asked_for = change.member;
-  if (!change.remove && !(can_be_name(asked_for.region) && can_be_address(asked_for.address))) {
+  if (!change.remove &&
+      !(inter::can_name_region(asked_for.region) && can_be_address(asked_for.address))) {
     return out_.note(Note::Severity::warning,
                      by + " asks for a member whose name or address can be none: ignored");
   }

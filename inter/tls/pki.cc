@@ -14,6 +14,7 @@
 #include "inter/base/error.h"
 #include "inter/base/file.h"
 #include "inter/base/openssl.h"
+#include "inter/base/region_name.h"
 #include "inter/tls/certificate.h"
 
 namespace causeway::inter {
@@ -243,17 +244,12 @@ void write_revocations(const path& file, X509_CRL* list, const Issuer& issuer) {
 }  // namespace
 
 void check_region_name(const std::string& region) {
-  const auto allowed = [](char c) {
-    return (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') || c == '-';
-  };
-  if (region.empty() || region.size() > 63 || !std::all_of(region.begin(), region.end(), allowed)) {
-    throw std::system_error(
-        Errc::bad_name, "\"" + region + "\" cannot name a region; use 1 to 63 of a-z, 0-9 and -");
-  }
-  if (region == "ca") {
-    throw std::system_error(Errc::bad_name,
-                            "\"ca\" is the name of the authority's own files; give another name");
-  }
+  if (can_name_region(region)) return;
+  throw std::system_error(
+      Errc::bad_name,
+      region == kAuthorityName
+          ? "\"ca\" is the name of the authority's own files; give another name"
+          : "\"" + region + "\" cannot name a region; use 1 to 63 of a-z, 0-9 and -");
 }
 
 Credentials credentials_in(const path& directory, const std::string& region) {

@@ -25,7 +25,7 @@ Credentials credentials_in(const std::filesystem::path& directory, const std::st
 void create_ca(const std::filesystem::path& directory, const std::string& run_name,
                std::chrono::days validity = std::chrono::days{3650});
 
-// 1-63 of [a-z0-9-], but not "ca": throws Errc::bad_name if no region can have this name.
+// Throws Errc::bad_name if no region can have this name.
 void check_region_name(const std::string& region);
 
 // Issues a certificate for `region`. `starts_in` may be negative (tests: expired and not yet valid

@@ -20,7 +20,7 @@ inter::BlobId blob(std::uint8_t name) {
   return id;
 }
 
-Contribution made_by(const std::string& region, Round round, std::uint8_t payload) {
+Contribution payload_of(const std::string& region, Round round, std::uint8_t payload) {
   Contribution made;
   made.run_id = "run1";
   made.region = region;
@@ -85,10 +85,10 @@ class SpoolTest : public ::testing::Test {
 using ContributionsTest = SpoolTest;
 
 TEST_F(ContributionsTest, ARecordSettlesWhatItListsAndWhatExpires) {
-  contributions_.put(made_by("b", 0, 1));
-  const Contribution own = contributions_.add_own(made_by("a", 0, 2), Time{0});
+  contributions_.put(payload_of("b", 0, 1));
+  const Contribution own = contributions_.add_own(payload_of("a", 0, 2), Time{0});
   EXPECT_EQ(contributions_.own(0)->payload, blob(2));
-  const CommitRecord first = commit({made_by("b", 0, 1)});
+  const CommitRecord first = commit({payload_of("b", 0, 1)});
   EXPECT_EQ(contributions_.settle(first), std::vector{blob(1)});
   EXPECT_TRUE(contributions_.is_open(own));
   const CommitRecord second = commit({});
@@ -99,35 +99,35 @@ TEST_F(ContributionsTest, ARecordSettlesWhatItListsAndWhatExpires) {
 }
 
 TEST_F(ContributionsTest, StrangersAndOtherRunsAreNotKept) {
-  Contribution of_other_run = made_by("b", 0, 1);
+  Contribution of_other_run = payload_of("b", 0, 1);
   of_other_run.run_id = "run2";
   EXPECT_FALSE(contributions_.judge("b", of_other_run, two_members()));
-  EXPECT_FALSE(contributions_.judge("c", made_by("c", 0, 1), two_members()));
-  EXPECT_TRUE(contributions_.judge("b", made_by("b", 0, 1), two_members()));
+  EXPECT_FALSE(contributions_.judge("c", payload_of("c", 0, 1), two_members()));
+  EXPECT_TRUE(contributions_.judge("b", payload_of("b", 0, 1), two_members()));
   // Without the log everybody speaks for itself.
-  EXPECT_TRUE(contributions_.judge("c", made_by("c", 0, 1), {}));
-  EXPECT_FALSE(contributions_.judge("b", made_by("c", 0, 1), {}));
+  EXPECT_TRUE(contributions_.judge("c", payload_of("c", 0, 1), {}));
+  EXPECT_FALSE(contributions_.judge("b", payload_of("c", 0, 1), {}));
 }
 
 TEST_F(ContributionsTest, ANewerOneOfTheSameRegionPutsOlderOnesAside) {
-  contributions_.put(made_by("b", 0, 1));
+  contributions_.put(payload_of("b", 0, 1));
   contributions_.set_held({"b", 0, 0}, "b", 100);
   const ContributionKey newer{"b", 1, 0};
   EXPECT_EQ(contributions_.displaced_by(newer), std::vector{blob(1)});
   EXPECT_TRUE(contributions_.open().empty());
-  contributions_.put(made_by("b", 1, 2));
+  contributions_.put(payload_of("b", 1, 2));
   contributions_.set_held(newer, "b", 100);
   EXPECT_FALSE(contributions_.displaced_by({"b", 0, 0}));  // the older one comes late
 }
 
 TEST_F(ContributionsTest, AnOwnOneIsStampedWithHowLongTheRoundBeforeTook) {
-  contributions_.add_own(made_by("a", 0, 1), Time{0});
+  contributions_.add_own(payload_of("a", 0, 1), Time{0});
   EXPECT_FALSE(contributions_.awaited());
-  commit({made_by("a", 0, 1)});
+  commit({payload_of("a", 0, 1)});
   EXPECT_EQ(contributions_.awaited(), 0U);
   contributions_.outcome_is_here(std::chrono::seconds{2});
   EXPECT_FALSE(contributions_.awaited());
-  Contribution next = made_by("a", 1, 2);
+  Contribution next = payload_of("a", 1, 2);
   next.compute_s = 5;
   const Contribution stamped = contributions_.add_own(next, std::chrono::seconds{8});
   EXPECT_EQ(stamped.exchange_s, 2);
@@ -135,7 +135,7 @@ TEST_F(ContributionsTest, AnOwnOneIsStampedWithHowLongTheRoundBeforeTook) {
 }
 
 TEST_F(ContributionsTest, ARejectedOneDoesNotComeBackAsAnOffer) {
-  contributions_.add_own(made_by("a", 0, 1), Time{0});
+  contributions_.add_own(payload_of("a", 0, 1), Time{0});
   contributions_.reject_own(0);
   EXPECT_EQ(contributions_.own(0), nullptr);
   EXPECT_EQ(contributions_.newest_own()->payload, inter::BlobId{});
@@ -143,33 +143,33 @@ TEST_F(ContributionsTest, ARejectedOneDoesNotComeBackAsAnOffer) {
 
 // Whoever held it says nothing about what is made in its place.
 TEST_F(ContributionsTest, ARejectedOneLeavesNoHolders) {
-  contributions_.add_own(made_by("a", 0, 1), Time{0});
+  contributions_.add_own(payload_of("a", 0, 1), Time{0});
   contributions_.set_held({"a", 0, 0}, "c", 100);
   contributions_.reject_own(0);
-  contributions_.add_own(made_by("a", 0, 2), Time{0});
+  contributions_.add_own(payload_of("a", 0, 2), Time{0});
   EXPECT_TRUE(contributions_.held({"a", 0, 0}).empty());
 }
 
 // A region whose log was damaged does an old round again.
 TEST_F(ContributionsTest, SamplesOfARoundThatWasDoneAgainAreNotUsedAgain) {
-  Contribution again = made_by("a", 0, 3);
+  Contribution again = payload_of("a", 0, 3);
   again.data_begin = 20;
   again.data_cursor = 30;
-  contributions_.add_own(made_by("a", 1, 2), Time{0});
+  contributions_.add_own(payload_of("a", 1, 2), Time{0});
   contributions_.add_own(again, Time{0});
   EXPECT_EQ(contributions_.data_cursor(), 30U);
   Contributions later(options_, history_, out_);
   later.restore(again, true);
-  later.restore(made_by("a", 1, 2), true);
+  later.restore(payload_of("a", 1, 2), true);
   EXPECT_EQ(later.data_cursor(), 30U);
 }
 
 TEST_F(SpoolTest, ABlobStaysWhileSomethingNamesIt) {
-  contributions_.put(made_by("b", 0, 1));
+  contributions_.put(payload_of("b", 0, 1));
   spool_.put(blob(1));
   spool_.discard(blob(1));
   EXPECT_TRUE(spool_.holds(blob(1)));
-  const CommitRecord record = commit({made_by("b", 0, 1)});
+  const CommitRecord record = commit({payload_of("b", 0, 1)});
   contributions_.settle(record);
   spool_.discard(blob(1));
   EXPECT_TRUE(spool_.holds_all(record));
@@ -189,7 +189,7 @@ TEST_F(SpoolTest, WhatNothingComesToNameGoesAfterTwoRounds) {
 
 TEST_F(SpoolTest, PayloadsGoWhenASnapshotAndTheWorkerAreBeyondThem) {
   for (std::uint8_t round = 0; round < 5; ++round) {
-    commit({made_by("b", round, round)});
+    commit({payload_of("b", round, round)});
     spool_.put(blob(round));
   }
   EXPECT_EQ(spool_.payloads_from(), 0U);
@@ -208,7 +208,7 @@ TEST_F(SpoolTest, PayloadsGoWhenASnapshotAndTheWorkerAreBeyondThem) {
 }
 
 TEST_F(SpoolTest, PayloadsAreCountedAnewAfterEachThatComesOrGoes) {
-  for (std::uint8_t round = 0; round < 3; ++round) commit({made_by("b", round, round)});
+  for (std::uint8_t round = 0; round < 3; ++round) commit({payload_of("b", round, round)});
   EXPECT_EQ(spool_.payloads_from(), 3U);
   for (const std::uint8_t round : {2, 1, 0}) {
     spool_.put(blob(round));
@@ -218,13 +218,13 @@ TEST_F(SpoolTest, PayloadsAreCountedAnewAfterEachThatComesOrGoes) {
   EXPECT_EQ(spool_.payloads_from(), 1U);
   spool_.lose(blob(1));
   EXPECT_EQ(spool_.payloads_from(), 2U);
-  commit({made_by("b", 3, 3)});
+  commit({payload_of("b", 3, 3)});
   EXPECT_EQ(spool_.payloads_from(), 4U);
 }
 
 // What is kept for a replay of the run, where everything is.
 TEST_F(SpoolTest, OnlyPayloadsThatCountedAreMarkedAsListedWhenTheyGo) {
-  commit({made_by("b", 0, 1)});
+  commit({payload_of("b", 0, 1)});
   for (const std::uint8_t number : {1, 7, 99}) spool_.put(blob(number));
   spool_.adopt({.version = 1, .state = {}, .blob = blob(99)});
   spool_.discard(blob(7));
