@@ -187,6 +187,7 @@ std::vector<CodecPolicy::Encoded> HostSpans::encode(const CodecPolicy& policy,
                                                     const compression::EncodeKey& key,
                                                     Segments segments,
                                                     std::vector<std::byte>& out) {
+  assert(delta_squares_.size() == layout().segments().size());
   std::vector<CodecPolicy::Encoded> encoded;
   for (const std::size_t index : segments) {
     const auto residual =

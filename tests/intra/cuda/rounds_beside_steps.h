@@ -107,9 +107,8 @@ class RankOfRounds {
   template <typename Work>
   void where(const Work& work) {
     if (!in_the_state_) return work(*stepper_->outer_spans());
-    HostSpans spans(layout_, state_);
     stepper_->settle(Settle::all);
-    work(spans);
+    work(host_);
     stepper_->params_changed();
   }
 
@@ -134,6 +133,7 @@ class RankOfRounds {
   diloco::Layout layout_;
   OuterRound round_;
   TrainingState state_;
+  HostSpans host_{layout_, state_};
   std::unique_ptr<Stepper> stepper_;
 };
 
