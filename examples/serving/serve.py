@@ -54,7 +54,7 @@ class Served:
             if weights.directory.exists():
                 raise
             return None
-        model.load_state_dict(weights, strict=False)  # tied weights are in the file once
+        weights.load_into(model)
         return model, tokenizer, weights.version
 
     def follow(self):
@@ -62,7 +62,7 @@ class Served:
             begin = time.perf_counter()
             with self.lock:  # between two answers
                 waited = time.perf_counter() - begin
-                self.model.load_state_dict(weights, strict=False)
+                weights.load_into(self.model)
                 self.version = weights.version
             print(f"version {weights.version}: {1000 * (time.perf_counter() - begin - waited):.1f} ms", flush=True)
 

@@ -3,12 +3,13 @@
     from causeway.follow import Follower
 
     for weights in Follower("served"):          # the directory of `causeway follow`; ends with the run's last version
-        model.load_state_dict(weights)          # {name: tensor}, mapped from the file: nothing is copied before this
+        weights.load_into(model)                # of {name: tensor}, mapped from the file: nothing is copied before this
         print(weights.version)
 
 It reads files, asks nobody, and needs nothing but PyTorch or NumPy.
 """
 import json
+import logging
 import mmap
 import pathlib
 import time
@@ -17,6 +18,18 @@ from typing import Any
 
 _NUMPY_TYPES = {"F32": "float32"}
 _HEADER_BYTES_MAX = 100_000_000
+# How causeway.torch names what is no parameter: statistics, and the digest of frozen parameters (docs/worker-api.md).
+_AVERAGE, _LOWEST, _FROZEN = "average:", "lowest:", "lowest:frozen:"
+PART_BITS, PARTS = 22, 3  # a whole number crosses in parts that fp32 holds exactly; the file's first dimension counts them
+
+log = logging.getLogger("causeway")
+
+
+def whole_number(parts: Any) -> Any:
+    """As int64, of the parts that stand for it, which are the first dimension of a tensor of PyTorch."""
+    import torch
+    pieces = parts.to(torch.int64)
+    return sum((pieces[part] << part * PART_BITS for part in range(PARTS)), torch.zeros_like(pieces[0]))
 
 
 class Weights(dict[str, Any]):
@@ -39,6 +52,39 @@ class Weights(dict[str, Any]):
             if not 0 <= begin <= end <= len(content):
                 raise ValueError(f"{directory / 'model.safetensors'} is damaged: {name} lies outside")
             self[name] = array(content, tensor["dtype"], tensor["shape"], begin, end - begin)
+
+    def load_into(self, model: Any) -> None:
+        """Sets a PyTorch model's parameters, and the buffers that the run shares. What does not cross in a run stays as it is: frozen
+        parameters, buffers that each region has for itself. Raises ValueError if it is not the model of the run."""
+        own, state, used = model.state_dict(), {}, set()
+        for name, to in own.items():
+            found = next((key for key in (name, _AVERAGE + name, _LOWEST + name) if key in self), None)
+            if found is not None:
+                state[name] = self._value(found, to)
+                used.add(found)
+        strange = next((name for name in self if name not in used and not name.startswith(_FROZEN)), None)
+        if strange is not None:
+            raise ValueError(f"{self.directory} has {strange}, and the model has not: give the model of the run")
+        known = {own[name].data_ptr() for name in state}  # tied weights are in the file once
+        for name, parameter in model.named_parameters():
+            if parameter.requires_grad and name not in state and parameter.data_ptr() not in known:
+                raise ValueError(f"the model has the parameter {name}, and {self.directory} has not: give the model of the run, and "
+                                 "freeze what is frozen there")
+        model.load_state_dict(state, strict=False)
+
+    def _value(self, name: str, to: Any) -> Any:
+        value = self[name]
+        if to.is_floating_point() or value.shape != (PARTS, *to.shape):
+            return value
+        exact = value.dtype.itemsize == 4 or value.numel() == 0 or bool(value.abs().max() < 256)
+        if not exact and name not in _told_of_rounding:
+            _told_of_rounding.add(name)
+            log.warning("%s is a whole number, and rounded in the file: `causeway follow --dtype float32` writes it exactly",
+                        name.removeprefix(_LOWEST))
+        return whole_number(value)
+
+
+_told_of_rounding: set[str] = set()
 
 
 def _torch_array(content: mmap.mmap, dtype: str, shape: list[int], begin: int, size: int) -> Any:

@@ -7,15 +7,13 @@ from collections.abc import Callable
 
 import torch
 
+from ..follow import PART_BITS, PARTS, whole_number  # exact in fp32, and so is the difference of two
 from .divided import DTensor, divided_as, whole
 from .ranks import Group, Solo
 
 log = logging.getLogger("causeway")
 
 KINDS = ("average", "local", "lowest")
-# An integer crosses in parts that fp32 holds exactly, and so does the difference of two.
-PART_BITS = 22
-PARTS = 3
 
 
 def saved_buffers(model: torch.nn.Module) -> list[tuple[str, torch.Tensor]]:
@@ -72,9 +70,7 @@ class Buffer:
         if self.host is None:
             value = torch.empty(target.shape, dtype=target.dtype, device=target.device)
         elif self.whole_number:
-            pieces = self.host.to(torch.int64)
-            number = sum((pieces[part] << part * PART_BITS for part in range(PARTS)), torch.zeros_like(pieces[0]))
-            value = number.to(target.device, target.dtype)
+            value = whole_number(self.host).to(target.device, target.dtype)
         else:
             value = self.host.to(target.device, target.dtype)
         shared = ranks.share(value.contiguous().clone())
