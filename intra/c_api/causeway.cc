@@ -131,7 +131,7 @@ causeway::WorkerSettings settings_of(const causeway_settings* given, const cause
   settings.certificates = text_or_empty(from.certificates);
   settings.validates = from.validates != 0;
   if (from.samples_per_step > 0) settings.samples_per_step = from.samples_per_step;
-  if (from.tokens_per_step > 0) settings.tokens_per_step = from.tokens_per_step;
+  settings.tokens_per_step = from.tokens_per_step;
   if (from.save_rounds > 0) settings.save_rounds = from.save_rounds;
   for (std::size_t i = 0; i < views.size(); ++i) {
     const std::string name = fmt::format("tensors[{}].name", i);

@@ -74,9 +74,9 @@ struct causeway_settings {
   // directory made by `causeway certs` with ca.crt, REGION.crt and REGION.key. NULL: this host.
   const char* coordinator;
   const char* certificates;
-  // What one inner step of the region reads: samples move its cursor, tokens are its weight. 0: 1.
-  uint64_t samples_per_step;
-  uint64_t tokens_per_step;
+  // What one inner step of the region reads: samples move its cursor, tokens are its weight.
+  uint64_t samples_per_step;  // 0: 1
+  uint64_t tokens_per_step;   // 0: a sample is one
   // Rounds, of every fragment, between states on disk, and snapshots for joiners. 0: 10.
   uint32_t save_rounds;
   // Not 0: the program evaluates when a run wants that (causeway_steps.validation_samples).

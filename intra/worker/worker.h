@@ -64,8 +64,9 @@ struct WorkerSettings {
   // In the order in which they lie in the parameters, one after the other. The same in every
   // region.
   std::vector<Tensor> tensors;
-  // What one inner step of the region reads: samples move its cursor, tokens are its weight.
-  std::uint64_t samples_per_step = 1, tokens_per_step = 1;
+  // What one inner step of the region reads: samples move its cursor, tokens are its weight. 0
+  // tokens: a sample is one.
+  std::uint64_t samples_per_step = 1, tokens_per_step = 0;
   // Rounds, of every fragment, between states on disk, and snapshots for joiners.
   std::uint32_t save_rounds = 10;
   // The program evaluates the parameters when a run wants that (Steps::validation_samples). False:

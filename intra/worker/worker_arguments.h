@@ -58,8 +58,8 @@ inline WorkerSettings checked(WorkerSettings settings) {
     if (number == 0) refuse("settings." + name + " is 0: it must be at least 1");
   };
   check_number(settings.samples_per_step, "samples_per_step");
-  check_number(settings.tokens_per_step, "tokens_per_step");
   check_number(settings.save_rounds, "save_rounds");
+  if (settings.tokens_per_step == 0) settings.tokens_per_step = settings.samples_per_step;
   return settings;
 }
 

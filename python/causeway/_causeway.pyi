@@ -59,7 +59,7 @@ class Worker:
         coordinator: str = "",
         certificates: str = "",
         samples_per_step: int = 1,
-        tokens_per_step: int = 1,
+        tokens_per_step: int = 0,
         save_rounds: int = 10,
         validates: bool = False,
         keep_waiting: Callable[[str], bool] | None = None,

@@ -28,7 +28,7 @@ region: the region's name in the configuration.
 directory: the region's own; on the coordinator's host the one that the coordinator uses.
 coordinator, certificates: HOST:PORT of a coordinator on another host, and a directory with ca.crt,
     REGION.crt and REGION.key. Empty: the coordinator is on this host.
-samples_per_step, tokens_per_step: what one inner step of the whole region reads; tokens weigh it.
+samples_per_step, tokens_per_step: what one inner step of the whole region reads; tokens weigh it. 0 tokens: a sample is one.
 save_rounds: rounds between states on disk.
 validates: the program evaluates the arrays where Steps.validation_samples asks for it.
 keep_waiting: called at least every second while the worker waits, with a sentence that says for
@@ -64,10 +64,8 @@ void bind_worker(nb::module_& module) {
              const std::filesystem::path& directory, const std::string& coordinator,
              const std::string& certificates, std::uint64_t samples, std::uint64_t tokens,
              std::uint32_t save_rounds, bool validates, nb::object keep_waiting) {
-            if (samples == 0 || tokens == 0 || save_rounds == 0) {
-              throw nb::value_error(
-                  "samples_per_step, tokens_per_step and save_rounds are 1 or more");
-            }
+            if (samples == 0 || save_rounds == 0)
+              throw nb::value_error("samples_per_step and save_rounds are 1 or more");
             new (self) PythonWorker(tensors,
                                     {.region = region,
                                      .directory = directory,
@@ -81,7 +79,7 @@ void bind_worker(nb::module_& module) {
                                     std::move(keep_waiting));
           },
           "tensors"_a, nb::kw_only(), "region"_a, "directory"_a, "coordinator"_a = "",
-          "certificates"_a = "", "samples_per_step"_a = 1, "tokens_per_step"_a = 1,
+          "certificates"_a = "", "samples_per_step"_a = 1, "tokens_per_step"_a = 0,
           "save_rounds"_a = 10, "validates"_a = false, "keep_waiting"_a = nb::none())
       .def("next", &PythonWorker::next,
            "Waits until there are steps to take, and writes the parameters to start from to the "

@@ -208,7 +208,7 @@ class WrongUse(unittest.TestCase):
         import torch
         model = torch.nn.Linear(2, 2)
         for name in ("samples_per_step", "tokens_per_step", "save_rounds"):
-            for value in (-4, 0, 2.5, "32", True, None):
+            for value in (-4, 0, 2.5, "32", True, *([None] if name != "tokens_per_step" else [])):
                 self.refused(f"{name} is {value!r}: it must be a whole number, 1 or more", model, **{name: value})
         self.refused(r"also\['s'\] is 3, which has no state_dict", model, also={"s": 3})
         self.refused("also has the name 3", model, also={3: model})

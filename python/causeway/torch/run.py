@@ -110,7 +110,8 @@ class Run:
         region goes on with the same bits; and its fp32 master weights are used, if it has them.
     directory: the region's own; on the coordinator's host the one that the coordinator uses. Default: CAUSEWAY_DIRECTORY.
     region: the region's name in the configuration. Default: CAUSEWAY_REGION, or the last part of the directory.
-    samples_per_step, tokens_per_step: what one step of the whole region reads, over all ranks.
+    samples_per_step, tokens_per_step: what one step of the whole region reads, over all ranks. Regions count by their tokens; without
+        them a sample is one.
     save_rounds: rounds between states on disk. With 1, a region that is killed resumes with the same bits, too.
     also: names to further objects with state_dict() and load_state_dict() (schedulers, scalers, data loaders), kept with
         the optimizer's state. With an optimizer of fp16 parameters, the scaler of the loss must be among them.
@@ -134,7 +135,7 @@ class Run:
 
     def __init__(self, model: torch.nn.Module, optimizer: arguments.Optimizers = None, *,
                  directory: str | os.PathLike[str] | None = None, region: str | None = None, samples_per_step: int = 1,
-                 tokens_per_step: int = 1, save_rounds: int = 10, also: arguments.Also = (), buffers: str = "average", frozen: str = "same",
+                 tokens_per_step: int | None = None, save_rounds: int = 10, also: arguments.Also = (), buffers: str = "average", frozen: str = "same",
                  stage_of: torch.nn.Module | None = None, coordinator: str = "", certificates: str | os.PathLike[str] = "",
                  group: dist.ProcessGroup | None = None, seed: int = 0, evaluate: arguments.Evaluate | None = None,
                  keep_waiting: arguments.KeepWaiting | None = None) -> None:
@@ -146,7 +147,8 @@ class Run:
         self.samples_per_step = arguments.count("samples_per_step", samples_per_step)
         self.save_rounds = arguments.count("save_rounds", save_rounds)
         self._settings: dict[str, Any] = dict(
-            samples_per_step=self.samples_per_step, tokens_per_step=arguments.count("tokens_per_step", tokens_per_step),
+            samples_per_step=self.samples_per_step,
+            tokens_per_step=0 if tokens_per_step is None else arguments.count("tokens_per_step", tokens_per_step),
             save_rounds=self.save_rounds, coordinator=coordinator, certificates=str(certificates), validates=evaluate is not None)
         self._group, self._seed, self._also = group, seed, arguments.also(also)
         self._buffers = arguments.one_of("buffers", buffers, KINDS)

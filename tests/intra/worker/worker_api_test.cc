@@ -52,6 +52,23 @@ TEST(WorkerApi, StepsLeadToTheNextParameters) {
   EXPECT_EQ(contributions[1].steps, 4);
 }
 
+TEST(WorkerApi, WithoutTokensASampleIsOne) {
+  const intra::TemporaryDirectory directory;
+  Coordinator coordinator(directory.path());
+  coordinator.follow({train(0), coordinator.apply_all(), finish(1)});
+  std::vector<float> params = kInitial;
+  WorkerSettings of_samples = settings(directory);
+  of_samples.tokens_per_step = WorkerSettings{}.tokens_per_step;
+  Worker worker(of_samples, params);
+  ASSERT_TRUE(worker.next(params));
+  add(params, 0.5F);
+  worker.done(params, 4, 0.1);
+  EXPECT_FALSE(worker.next(params));
+  const auto contributions = coordinator.contributions();
+  ASSERT_EQ(contributions.size(), 1);
+  EXPECT_EQ(contributions[0].tokens, 4 * of_samples.samples_per_step);
+}
+
 TEST(WorkerApi, WhatIsDoneWhileCutOffIsAnotherPart) {
   const intra::TemporaryDirectory directory;
   Coordinator coordinator(directory.path());

@@ -151,7 +151,6 @@ TEST(WorkerTensors, SettingsThatMakeNoSenseAreRefused) {
   refused([](auto& s) { s.tensors.clear(); }, "settings.tensors is empty");
   refused([](auto& s) { s.coordinator = "localhost:1"; }, "certificates go together");
   refused([](auto& s) { s.samples_per_step = 0; }, "settings.samples_per_step is 0");
-  refused([](auto& s) { s.tokens_per_step = 0; }, "settings.tokens_per_step is 0");
   refused([](auto& s) { s.save_rounds = 0; }, "settings.save_rounds is 0");
   refused([](auto& s) { s.tensors[1].name = "bias"; }, "tensor 'bias' appears twice");
 }
