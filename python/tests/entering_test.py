@@ -123,6 +123,30 @@ class Counting(unittest.TestCase):
                 self.assertEqual([run.progress, *(run.progress for _ in run), run.progress], [0.0, 0.0, 0.25, 0.5, 0.75, 1.0])
 
 
+class WithoutValues(unittest.TestCase):
+    def test_parameters_without_elements_stay_at_home(self):
+        model = torch.nn.Linear(2, 2)
+        model.empty = torch.nn.Parameter(torch.zeros(0, 4))
+        with a_run(*PLAN) as (worker, directory), Run(model, torch.optim.SGD(model.parameters(), lr=0.1), directory=directory) as run:
+            self.assertEqual(set(worker.tensors), {"weight", "bias"})
+            self.assertEqual(len(list(run)), 2)
+
+    def test_parameters_without_a_shape_are_refused(self):
+        with a_run(*PLAN) as (_, directory), self.assertRaisesRegex(ValueError, "weight has no shape yet: pass a batch through the model"):
+            with Run(torch.nn.LazyLinear(2), directory=directory):
+                pass
+
+
+class NaN(unittest.TestCase):
+    def test_in_an_optimizer_that_run_does_not_know_is_named(self):
+        model = torch.nn.Linear(2, 2)
+        with a_run(*PLAN) as (_, directory), Run(model, directory=directory) as run:
+            with self.assertWarnsRegex(UserWarning, "which Run was not given: what is NaN in it spoils every round to come"):
+                for step in run:
+                    with torch.no_grad():
+                        model.weight.fill_(float("nan") if step.round == 0 else 1.0)
+
+
 class StrangeParameters(unittest.TestCase):
     def test_of_an_optimizer_are_refused_with_what_to_do(self):
         model, loss = torch.nn.Linear(2, 2), torch.nn.Linear(3, 1, bias=False)

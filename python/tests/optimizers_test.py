@@ -4,7 +4,8 @@ import unittest
 import torch
 from trainer_state_test import InADirectory, sha256_of
 
-from causeway.torch.trainer_state import GIVEN, KINDS
+from causeway.torch.ranks import Solo
+from causeway.torch.trainer_state import GIVEN, KINDS, TrainerState
 
 
 class Changed(InADirectory):
@@ -84,6 +85,46 @@ class Changed(InADirectory):
         state.save(16)
         with self.assertNoLogs("causeway"):
             self.start(torch.optim.SGD, lambda one: torch.optim.lr_scheduler.LinearLR(one, 0.5), lr=0.2).resume(16)
+
+    def test_moments_and_master_weights_stay_as_precise_as_they_were(self):
+        class Masters(torch.optim.SGD):
+            """Keeps its moments and its parameters in fp32, whatever the model has, as optimizers for bf16 do."""
+
+            def step(self):
+                for p in self.param_groups[0]["params"]:
+                    own = self.state[p]
+                    if not own:
+                        own["moment"], own["master_param"] = torch.zeros_like(p, dtype=torch.float32), p.detach().float()
+                    own["moment"].mul_(0.9).add_(p.grad)
+                    own["master_param"].sub_(own["moment"], alpha=0.01)
+                    p.data.copy_(own["master_param"])
+
+        def start():
+            self.model = torch.nn.Linear(3, 2).bfloat16()
+            self.optimizer = Masters(self.model.parameters(), lr=0.1)
+            self.scheduler = torch.optim.lr_scheduler.LambdaLR(self.optimizer, lambda step: 1.0)
+            return self.state()
+
+        state = start()
+        for _ in range(3):
+            self.optimizer.zero_grad()
+            self.model(torch.rand(4, 3).bfloat16()).sum().backward()
+            self.optimizer.step()
+        state.save(8)
+        before = [dict(self.optimizer.state[p]) for p in self.model.parameters()]
+        start().resume(8)
+        for p, expected in zip(self.model.parameters(), before):
+            for name, value in expected.items():
+                self.assertEqual(self.optimizer.state[p][name].dtype, torch.float32)
+                self.assertTrue(torch.equal(self.optimizer.state[p][name], value), name)
+
+    def test_that_run_was_given_none_is_told_at_a_restart(self):
+        state = TrainerState(self.directory, Solo(), [], {})
+        with self.assertNoLogs("causeway"):
+            state.resume(0)
+        with self.assertLogs("causeway", "WARNING") as said:
+            state.resume(8)
+        self.assertIn("Run was given no optimizer, so none of its state was kept: it begins anew", said.output[0])
 
 
 del InADirectory  # not to be run here again

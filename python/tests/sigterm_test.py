@@ -81,7 +81,7 @@ class Stop(unittest.TestCase):
 
 
 SCRIPT = """
-import os, signal, sys, torch
+import multiprocessing, os, signal, sys, torch
 from worker_double import a_run, steps
 from causeway.torch import Run, sigterm
 model = torch.nn.Linear(2, 2)
@@ -93,6 +93,15 @@ with a_run(steps(0, 9, 0, 0)) as (worker, directory), Run(model, directory=direc
                 os.kill(os.getpid(), signal.SIGTERM)
                 os._exit(7)
             print(os.waitpid(child, 0)[1])
+            break
+        if sys.argv[1] == "killed":
+            loader = iter(torch.utils.data.DataLoader(range(8), num_workers=2, multiprocessing_context="spawn"))
+            next(loader)
+            os.kill(os.getpid(), signal.SIGTERM)
+            for child in multiprocessing.active_children():
+                os.kill(child.pid, signal.SIGKILL)
+                child.join()
+            print("goes on")
             break
         os.kill(os.getpid(), signal.SIGTERM)
         os.kill(os.getpid(), signal.SIGTERM)
@@ -110,6 +119,10 @@ class InAProcess(unittest.TestCase):
     def test_one_that_a_launcher_sends_on_is_the_same_and_another_one_ends_it_at_once(self):
         done = self.run_script("twice")
         self.assertEqual((done.returncode, done.stdout), (-signal.SIGTERM, "goes on\n"))
+
+    def test_a_loaders_worker_that_dies_of_it_does_not_end_the_step(self):
+        done = self.run_script("killed")
+        self.assertEqual((done.returncode, done.stdout), (0, "goes on\n"))
 
     def test_a_child_that_was_forked_ends_as_others_do(self):
         done = self.run_script("child")

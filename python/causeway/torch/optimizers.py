@@ -67,6 +67,18 @@ def load_unnamed(optimizer: torch.optim.Optimizer, state: dict[str, Any], holder
         raise ValueError(f"{holder} without {', '.join(missing)}, which {kind_of(optimizer)} has: {remedy}")
 
 
+def keep_precision(optimizer: torch.optim.Optimizer, state: dict[str, Any]) -> None:
+    """PyTorch casts what it loads to the type of the parameter. Moments and master weights in fp32 of a parameter in bf16 stay fp32."""
+    parameters = [p for group in optimizer.param_groups for p in group["params"]]
+    for number, saved in state["state"].items():
+        loaded = optimizer.state.get(parameters[number], {})
+        for name, value in (saved.items() if isinstance(saved, dict) else ()):
+            now = loaded.get(name)
+            both = torch.is_tensor(value) and torch.is_tensor(now) and value.is_floating_point() and now.is_floating_point()
+            if both and now.dtype != value.dtype and now.shape == value.shape:
+                loaded[name] = value.to(now.device)
+
+
 def tell_other_settings(name: str, optimizer: torch.optim.Optimizer, before: list[Settings], now: list[Settings]) -> None:
     """The program was changed since, and PyTorch goes on with what is kept. A setting that the program itself moves is as it was given
     before, and nothing to tell of."""

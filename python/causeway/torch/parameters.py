@@ -8,6 +8,7 @@ import pathlib
 from collections.abc import Sequence
 
 import torch
+from torch.nn.parameter import is_lazy
 
 from .buffers import Buffers, saved_buffers
 from .divided import DTensor, divided_as, reshard, whole
@@ -34,9 +35,9 @@ def plain_name(name: str) -> str:
 
 
 def trained(model: torch.nn.Module) -> list[tuple[str, torch.nn.Parameter]]:
-    """Name and parameter of all that is trained, as plain_name() has the names."""
+    """Name and parameter of all that is trained, as plain_name() has the names. Those without elements have nothing to train."""
     reshard(model)
-    return [(plain_name(name), p) for name, p in model.named_parameters() if p.requires_grad]
+    return [(plain_name(name), p) for name, p in model.named_parameters() if p.requires_grad and (is_lazy(p) or p.numel() > 0)]
 
 
 class Staging:
@@ -239,6 +240,8 @@ class Parameters:
         if len({name for name, _ in named}) < len(named):
             return "two parameters of the model have the same name once wrappers are taken off their names"
         for name, p in named:
+            if is_lazy(p):
+                return f"the parameter {name} has no shape yet: pass a batch through the model before Run(...), then make the optimizer"
             if p.is_meta:
                 return (f"the parameter {name} is on the meta device and has no values: call model.to_empty(device=...) "
                         "and initialise it first")
@@ -285,8 +288,11 @@ class Parameters:
     def check_unchanged(self) -> None:
         """The worker's buffers are for the parameters that entered."""
         now = dict(trained(self.model))
-        if set(now) != {one.name for one in self.exchanged}:
-            raise ValueError("the model changed after it entered the run: other parameters have requires_grad now")
+        if changed := set(now) ^ {one.name for one in self.exchanged}:
+            name = min(changed)
+            raise ValueError(f"the model changed after it entered the run: the parameter {name} has {'' if name in now else 'no '}"
+                             "requires_grad now. Set it back before the step ends (loops of GANs do so), or begin another run with what "
+                             "is trained from here on")
         for one in self.exchanged:
             p = now[one.name]
             if p is not one.parameter or one.storage not in (None, p.data_ptr()):

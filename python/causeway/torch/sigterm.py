@@ -42,6 +42,9 @@ class Sigterm:
             return
         if not forked and not self.came and self.is_heard():
             self.came, self.came_at = True, now
+            # PyTorch's raises in the middle of a step once a worker of a loader has died, by this signal too.
+            if callable(signal.getsignal(signal.SIGCHLD)):
+                signal.signal(signal.SIGCHLD, signal.SIG_DFL)
             return
         signal.signal(signal.SIGTERM, signal.SIG_DFL)
         self.listens = False

@@ -15,7 +15,7 @@ import torch
 
 from .arguments import Stateful
 from .divided import DTensor
-from .optimizers import Settings, check_kind, kind_of, load_unnamed, settings_of, tell_other_settings
+from .optimizers import Settings, check_kind, keep_precision, kind_of, load_unnamed, settings_of, tell_other_settings
 from .ranks import Group, Solo, everybody
 from .trainer_files import OF_DISKS, TrainerFiles, check_readable
 
@@ -181,6 +181,8 @@ class TrainerState:
         different models. None: there is none. Called by all ranks."""
         self.files.remove_unfinished()
         if not self.is_kept:
+            if sample > 0 and self.ranks.leads:
+                log.warning("Run was given no optimizer, so none of its state was kept: it begins anew; the region is at sample %d", sample)
             return None
         told = everybody(self.ranks, lambda: self.files.up_to(sample))
         self.positions = self.intact(sorted(set.intersection(*map(set, told))))
@@ -231,9 +233,11 @@ class TrainerState:
         one, own = self.optimizers[name], placed(state[name], self.optimizers[name])
         kind = state.get(KINDS, {}).get(name)
         if kind is None:
-            return load_unnamed(one, own, holder, AS_BEFORE)
-        check_kind(one, kind, holder, AS_BEFORE)
-        one.load_state_dict(own)
+            load_unnamed(one, own, holder, AS_BEFORE)
+        else:
+            check_kind(one, kind, holder, AS_BEFORE)
+            one.load_state_dict(own)
+        keep_precision(one, own)
 
     def compare_settings(self, given: Mapping[str, list[Settings]]) -> None:
         """`given`: by the program of before. What it gave then stays known, so that every start tells of it that goes on with it."""
