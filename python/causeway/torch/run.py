@@ -202,8 +202,9 @@ class Run:
     def __iter__(self) -> Iterator[Step]:
         first, self._iterated = not self._iterated, True
         steps = self._begun_steps()
-        asked = first and self._step is not None  # by run.over or run.step, and it is not taken yet
-        return itertools.chain((self._step,), steps) if asked else steps
+        if first and self._step is not None:  # run.over or run.step asked for it, and it is not taken yet
+            return itertools.chain((self._step,), steps)
+        return steps
 
     def _begun_steps(self) -> Iterator[Step]:
         self._parameters  # refuses a run that was not entered
