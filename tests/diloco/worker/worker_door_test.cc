@@ -7,10 +7,16 @@
 
 #include <array>
 #include <fstream>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
 
 #include <asio/ip/tcp.hpp>
 #include <asio/write.hpp>
 
+#include "inter/tls/tls.h"
+#include "inter/tls/tls_stream.h"
 #include "tests/diloco/worker/worker_server_fixture.h"
 
 namespace causeway::diloco {
@@ -66,6 +72,69 @@ TEST_F(OverTls, ACertificateOfAnotherRegionIsRefused) {
   std::filesystem::copy_file(certificates_ / "ca.crt", disguised / "ca.crt");
   EXPECT_NE(refusal(disguised).find("certificate is for us"), std::string::npos);
   EXPECT_FALSE(attach(0, 1)->lost()) << "the region's own worker attaches all the same";
+}
+
+// Somebody with a certificate of the run who shakes hands and says nothing.
+class Silent {
+ public:
+  Silent(std::uint16_t port, const std::filesystem::path& certificates, const std::string& name)
+      : socket_(context_) {
+    socket_.connect({asio::ip::make_address("127.0.0.1"), port});
+    const auto credentials = inter::credentials_in(certificates, name);
+    stream_.emplace(inter::make_socket_bio(socket_.native_handle()),
+                    inter::make_tls_context(credentials, inter::TlsRole::client),
+                    inter::TlsRole::client);
+    while (stream_->handshake().outcome != inter::TlsStream::Outcome::done) continue;
+  }
+  // Until the other side ends the connection; it blocks as long.
+  std::string hear_to_the_end() {
+    std::string heard;
+    std::array<std::byte, 4096> piece;
+    for (;;) {
+      const auto [outcome, bytes] = stream_->read(piece);
+      if (outcome == inter::TlsStream::Outcome::ended) return heard;
+      heard.append(reinterpret_cast<const char*>(piece.data()), bytes);
+    }
+  }
+  // Until writing fails, as nobody is at the other end any more.
+  void write_to_the_end() {
+    std::error_code error;
+    while (!error) socket_.write_some(asio::buffer("x", 1), error);
+  }
+
+ private:
+  asio::io_context context_;
+  asio::ip::tcp::socket socket_;
+  std::optional<inter::TlsStream> stream_;
+};
+
+TEST_F(OverTls, WhoMayNotAttachIsTurnedAwayThoughItSaysNothing) {
+  start(1);
+  inter::add_observer(certificates_, "wall");
+  Silent observer(port_, certificates_, "observer.wall");
+  EXPECT_NE(observer.hear_to_the_end().find("workers of eu attach here"), std::string::npos);
+}
+
+TEST_F(OverTls, WhoDoesNotLeaveOrDoesNotAttachIsClosedInTime) {
+  attach_deadline_ = std::chrono::milliseconds(300);
+  start(2);
+  inter::add_region(certificates_, "us");
+  Silent stays(port_, certificates_, "us"), waits(port_, certificates_, "eu");
+  EXPECT_EQ(waits.hear_to_the_end(), "");
+  stays.hear_to_the_end();
+  stays.write_to_the_end();
+}
+
+TEST_F(OverTls, ACrowdThatMayNotAttachKeepsNobodyOut) {
+  start(1);
+  inter::add_region(certificates_, "us");
+  Silent waits(port_, certificates_, "eu");
+  std::vector<std::unique_ptr<Silent>> crowd;
+  for (int i = 0; i < 65; ++i)
+    crowd.push_back(std::make_unique<Silent>(port_, certificates_, "us"));
+  crowd.front()->hear_to_the_end();
+  crowd.front()->write_to_the_end();  // it gave way, long before its time is over
+  EXPECT_FALSE(attach(0, 1)->lost());
 }
 
 TEST_F(OverTls, ACertificateOfAnotherAuthorityIsRefused) {
