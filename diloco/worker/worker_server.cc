@@ -397,10 +397,12 @@ WorkerDoor::WorkerDoor(asio::any_io_executor executor, std::string region,
 
 void WorkerDoor::on_guest(inter::TlsDoor::Guest guest) {
   std::string objection;
-  if (guest.name != region_) {
+  std::error_code gone;
+  const auto remote = guest.socket.remote_endpoint(gone);
+  if (guest.name == region_) {
+    if (!gone) door_.expect(remote.address());
+  } else {
     objection = "the certificate is for " + guest.name + "; workers of " + region_ + " attach here";
-    std::error_code gone;
-    const auto remote = guest.socket.remote_endpoint(gone);
     if (const auto more = refusals_.note(objection)) {
       spdlog::warn("{}: refused a worker from {}: {}{}", region_, inter::to_text(remote), objection,
                    *more);
