@@ -39,6 +39,7 @@ enum class Errc {
   revoked,                // the peer says so of our certificate
   other_version,          // files that another version of the program left
   bad_credentials,        // a certificate, key or revocation list that is missing or cannot be read
+  not_valid_today,        // a certificate, ours or the peer's: a clock or a renewal may mend it
 };
 std::error_code make_error_code(Errc code);
 

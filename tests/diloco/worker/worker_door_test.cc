@@ -6,10 +6,13 @@
 #include <sys/socket.h>
 
 #include <array>
+#include <chrono>
 #include <fstream>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include <asio/ip/tcp.hpp>
@@ -172,6 +175,57 @@ TEST_F(OverTls, CertificatesAreRevokedAndRenewedWithoutARestart) {
   EXPECT_NE(refusal(stolen).find("certificate revoked"), std::string::npos) << refusal(stolen);
   // Its list has the certificate that the door began with.
   EXPECT_EQ(refusal(certificates_), "") << "the door shows the new one";
+}
+
+// Attaches, and calls `mend` once when what is waited for has these words.
+class Mending {
+ public:
+  Mending(std::string words, std::function<void()> mend)
+      : words_(std::move(words)), mend_(std::move(mend)) {}
+  bool operator()(const std::string& what) {
+    said_ += what + "\n";
+    if (mend_ && what.find(words_) != std::string::npos) std::exchange(mend_, nullptr)();
+    return true;
+  }
+  const std::string& said() const { return said_; }
+  bool has_mended() const { return mend_ == nullptr; }
+
+ private:
+  std::string words_, said_;
+  std::function<void()> mend_;
+};
+
+TEST_F(OverTls, AWorkerThatWasAttachedWaitsForACertificateThatIsAway) {
+  start(1);
+  const std::filesystem::path file = certificates_ / "eu.crt", away = certificates_ / "away";
+  std::filesystem::rename(file, away);
+  AttachRequest back = request(0, 1);
+  EXPECT_THROW(WorkerSession::attach(back, keep), std::system_error) << "it never had one";
+  back.again = true;
+  Mending mending(file.string(), [&] { std::filesystem::rename(away, file); });
+  EXPECT_FALSE(WorkerSession::attach(back, std::ref(mending))->lost());
+  EXPECT_TRUE(mending.has_mended()) << mending.said();
+}
+
+TEST_F(OverTls, AClockThatIsWrongIsWaitedFor) {
+  start(1);
+  for (const char* part : {"eu.crt", "eu.key"}) std::filesystem::remove(certificates_ / part);
+  inter::add_region(certificates_, "eu", std::chrono::days(1), std::chrono::days(10));
+  Mending mending("is not yet valid", [&] { inter::renew_region(certificates_, "eu"); });
+  EXPECT_FALSE(WorkerSession::attach(request(0, 1), std::ref(mending))->lost());
+  EXPECT_TRUE(mending.has_mended()) << mending.said();
+}
+
+TEST_F(OverTls, ACoordinatorWhoseCertificateHasExpiredIsWaitedFor) {
+  start(1);
+  AttachRequest valid = request(0, 1);
+  valid.certificates = directory_.path() / "valid";
+  std::filesystem::copy(certificates_, valid.certificates);
+  for (const char* part : {"eu.crt", "eu.key"}) std::filesystem::remove(certificates_ / part);
+  inter::add_region(certificates_, "eu", std::chrono::days(1), std::chrono::days(-10));
+  Mending mending("certificate has expired", [&] { inter::renew_region(certificates_, "eu"); });
+  EXPECT_FALSE(WorkerSession::attach(valid, std::ref(mending))->lost());
+  EXPECT_TRUE(mending.has_mended()) << mending.said();
 }
 
 TEST_F(OverTls, BothEndsNoticeAHostThatIsGone) {
