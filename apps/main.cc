@@ -161,6 +161,7 @@ std::vector<std::string> names_of_settings() {
 }  // namespace
 
 int main(int argc, char** argv) {
+  causeway::run::occupy_standard_streams();
   if (argc > 1 && computes(argv[1])) causeway::run::wait_passively(argv);
   causeway::run::begin_log();
   std::signal(SIGXFSZ, SIG_IGN);  // a file that may not grow is an error of the write

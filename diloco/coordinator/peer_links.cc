@@ -272,14 +272,23 @@ std::size_t PeerLinks::refusals_that_count() const {
       refusals_, [this](const auto& one) { return counts(one.first, one.second); }));
 }
 
+void PeerLinks::add_event(const std::string& event, const std::string& peer,
+                          const std::string& text) {
+  const auto more = events_.take(event + " " + peer);
+  if (!more) return;
+  std::string said = text + *more;
+  if (said.starts_with(' ')) said.erase(0, 1);
+  context_.ending.guard([&] { context_.add_event(event, peer, said); });
+}
+
 void PeerLinks::on_peer_up(const std::string& peer, const std::string& via) {
   const std::string text = via.empty() ? "" : "by way of " + via;
-  context_.ending.guard([&] { context_.add_event("peer_up", peer, text); });
+  add_event("peer_up", peer, text);
   context_.driver.handle(PeerUp{peer, incarnations_[peer], via});
 }
 
 void PeerLinks::on_peer_down(const std::string& peer, const std::string& reason) {
-  context_.ending.guard([&] { context_.add_event("peer_down", peer, reason); });
+  add_event("peer_down", peer, reason);
   context_.driver.handle(PeerDown{peer});
 }
 

@@ -34,6 +34,10 @@ Dialled dialled(const CoordinatorOptions& options, const Membership& membership,
 
 class PeerLinks : public inter::MeshHandler {
  public:
+  // A member may connect again as often as it likes. Its link's coming up and going down are noted
+  // so often each; what is left out is counted.
+  static constexpr unsigned kEventsAMinute = 10;
+
   explicit PeerLinks(CoordinatorContext context);
 
   void start();  // throws std::system_error
@@ -82,11 +86,13 @@ class PeerLinks : public inter::MeshHandler {
   bool ends_joiners(const std::string& peer) const;
   void refused(const std::string& peer, RefusalKind kind, const std::string& reason,
                bool by_the_run);
+  void add_event(const std::string& event, const std::string& peer, const std::string& text);
 
   CoordinatorContext context_;
   Membership members_;                               // to whom there are links
   std::map<std::string, std::string> incarnations_;  // as greeted
   inter::LogThrottle oversized_;                     // messages
+  inter::LogBudget events_{kEventsAMinute};          // of one kind and peer
   std::map<std::string, double> costs_;
   std::map<std::string, RefusalKind> refusals_;  // of peers that this region and they refuse
   std::map<std::string, int> refused_;           // how often, while no other took this region in

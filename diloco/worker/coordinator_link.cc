@@ -27,6 +27,7 @@
 #include "inter/mesh/mesh.h"
 #include "inter/mesh/resolve.h"
 #include "inter/tls/pki.h"
+#include "inter/tls/tls.h"
 
 namespace causeway::diloco {
 namespace {
@@ -104,6 +105,7 @@ std::optional<WorkerDial> dial_tls(const AttachRequest& request, const Meanwhile
                                    std::string& problem) {
   const inter::Endpoint endpoint = inter::parse_endpoint(request.coordinator);
   const auto credentials = inter::credentials_in(request.certificates, request.region);
+  inter::check_dates(credentials);
   const auto context = inter::make_tls_context(credentials, inter::TlsRole::client);
   for (const tcp::endpoint& address : addresses_of(endpoint, meanwhile, problem)) {
     const auto deadline = steady_clock::now() + kConnectDeadline;

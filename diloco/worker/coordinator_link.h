@@ -24,8 +24,8 @@ struct WorkerDial {
 };
 
 // Over the Unix socket, or over TLS if the request names a coordinator on another host. Nothing:
-// nobody answers there (yet). Throws std::system_error for what waiting does not mend: an address
-// or a certificate that cannot be used, or a coordinator of another region. `meanwhile` is called
+// nobody answers there (yet). Throws std::system_error for an address or a certificate that cannot
+// be used, or a coordinator of another region. `meanwhile` is called
 // at least every second; what it throws ends it. `problem`: why nobody is reached, if somebody has
 // to see to that.
 std::optional<WorkerDial> dial_coordinator(const AttachRequest& request,

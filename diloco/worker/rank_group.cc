@@ -11,6 +11,7 @@
 
 #include "diloco/files/error.h"
 #include "diloco/worker/worker_messages.h"
+#include "inter/base/async.h"
 #include "inter/base/text.h"
 
 namespace causeway::diloco {
@@ -56,6 +57,12 @@ void WorkerConnection::send(const worker_wire::CoordinatorMessage& message,
 void WorkerConnection::send_last(const worker_wire::CoordinatorMessage& message) {
   last_sent_ = true;
   send(message);
+}
+
+asio::awaitable<void> WorkerConnection::turn_away(const worker_wire::CoordinatorMessage& message) {
+  send(message);
+  stream_->end();
+  co_await inter::end_politely(socket_);
 }
 
 void WorkerConnection::flush() {

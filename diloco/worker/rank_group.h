@@ -46,6 +46,9 @@ class WorkerConnection : public std::enable_shared_from_this<WorkerConnection> {
             std::vector<Descriptor> descriptors = {});
   // Nothing is to come after it, from either side.
   void send_last(const worker_wire::CoordinatorMessage& message);
+  // The same to somebody who was not heard. Returns when it has closed its end: what it says
+  // meanwhile is discarded, and would otherwise end in a reset that overtakes the message.
+  asio::awaitable<void> turn_away(const worker_wire::CoordinatorMessage& message);
 
  private:
   void flush();
@@ -121,8 +124,9 @@ struct RankSession : WorkerConnection {
               std::string forbidden_in)
       : WorkerConnection(tasks, std::move(socket), std::move(stream)),
         forbidden(std::move(forbidden_in)) {}
-  std::string forbidden;  // why it may not attach; empty: it may
-  std::optional<AttachRequest> request;
+  std::string forbidden;                     // why it is turned away; empty: it may attach
+  std::optional<AttachRequest> request;      // once it has attached
+  std::optional<inter::Deadline> to_attach;  // until then
 };
 
 class RankGroup {

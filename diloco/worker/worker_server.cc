@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <cerrno>
 #include <chrono>
+#include <cstddef>
+#include <iterator>
 #include <optional>
 #include <system_error>
 #include <utility>
@@ -32,6 +34,9 @@ using worker_wire::CoordinatorMessage;
 using worker_wire::WorkerMessage;
 
 using SessionPointer = RankGroup::SessionPointer;
+
+// Connections that have not attached, beside one for each rank.
+constexpr std::size_t kUnattachedMax = 64;
 
 // The payload, unless it can shrink or change under us.
 Descriptor sealed(Descriptor file) {
@@ -122,9 +127,32 @@ class WorkerServer::Implementation : public std::enable_shared_from_this<Impleme
   }
 
   void begin(Socket socket, std::unique_ptr<WorkerStream> stream, std::string forbidden) {
-    sessions_.push_back(std::make_shared<RankSession>(tasks_, std::move(socket), std::move(stream),
-                                                      std::move(forbidden)));
-    tasks_.spawn(serve(shared_from_this(), sessions_.back()));
+    const auto session = std::make_shared<RankSession>(tasks_, std::move(socket), std::move(stream),
+                                                       std::move(forbidden));
+    // Owned by the session, so that it does not outlive it.
+    session->to_attach.emplace(executor_, options_.attach_deadline,
+                               [session = session.get()] { session->close(); });
+    sessions_.push_back(session);
+    make_room();
+    tasks_.spawn(session->forbidden.empty() ? serve(shared_from_this(), session)
+                                            : turn_away(shared_from_this(), session));
+  }
+
+  // Who is being turned away gives way first, then who came first.
+  void make_room() {
+    std::vector<SessionPointer> waiting;
+    std::ranges::copy_if(sessions_, std::back_inserter(waiting),
+                         [](const SessionPointer& one) { return one->is_open() && !one->request; });
+    if (waiting.size() <= options_.workers + kUnattachedMax) return;
+    const auto turned_away = std::ranges::find_if(
+        waiting, [](const SessionPointer& one) { return !one->forbidden.empty(); });
+    (turned_away == waiting.end() ? waiting.front() : *turned_away)->close();
+  }
+
+  static asio::awaitable<void> turn_away(Self self, SessionPointer session) {
+    const CoordinatorMessage reason = refusal(session->forbidden);
+    co_await session->turn_away(reason);
+    self->end(session);
   }
 
   static asio::awaitable<void> serve(Self self, SessionPointer session) {
@@ -192,7 +220,6 @@ class WorkerServer::Implementation : public std::enable_shared_from_this<Impleme
   void attach(const SessionPointer& session, AttachRequest request) {
     const bool fits = request.region == options_.region && request.world == options_.workers &&
                       request.rank < options_.workers && !session->request;
-    if (!session->forbidden.empty()) return session->send_last(refusal(session->forbidden));
     if (!fits) {
       return session->send_last(refusal(fmt::format(
           "this coordinator expects {} workers of {}, not rank {} of {} of {}", options_.workers,
@@ -202,6 +229,7 @@ class WorkerServer::Implementation : public std::enable_shared_from_this<Impleme
     if (why.empty()) why = group_.objection(request);
     if (!why.empty()) return session->send_last(refusal(why));
     session->request = std::move(request);
+    session->to_attach.reset();
     group_.enter(session);
   }
 
@@ -369,10 +397,12 @@ WorkerDoor::WorkerDoor(asio::any_io_executor executor, std::string region,
 
 void WorkerDoor::on_guest(inter::TlsDoor::Guest guest) {
   std::string objection;
-  if (guest.name != region_) {
+  std::error_code gone;
+  const auto remote = guest.socket.remote_endpoint(gone);
+  if (guest.name == region_) {
+    if (!gone) door_.expect(remote.address());
+  } else {
     objection = "the certificate is for " + guest.name + "; workers of " + region_ + " attach here";
-    std::error_code gone;
-    const auto remote = guest.socket.remote_endpoint(gone);
     if (const auto more = refusals_.note(objection)) {
       spdlog::warn("{}: refused a worker from {}: {}{}", region_, inter::to_text(remote), objection,
                    *more);

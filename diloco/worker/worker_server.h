@@ -38,6 +38,8 @@ struct WorkerServerOptions {
   std::string settings;  // what attached workers are told of the run
   // From the first rank's coming until the others go on without those that are missing.
   std::chrono::milliseconds rank_wait{30'000};
+  // Of a connection until its worker has attached. A worker says so at once.
+  std::chrono::milliseconds attach_deadline{10'000};
 };
 
 // What the owner of a worker server must answer. Rank 0, the first that is there, speaks for the
@@ -105,7 +107,8 @@ class WorkerServer {
 class WorkerDoor {
  public:
   using Socket = asio::generic::stream_protocol::socket;
-  // A connection whose certificate is the run's. `forbidden`: why it may not attach; empty: it may.
+  // A connection whose certificate is the run's. `forbidden`: why it is to be turned away, before
+  // it says anything; empty: its worker may attach.
   using Admit =
       std::function<void(Socket socket, std::unique_ptr<WorkerStream>, std::string forbidden)>;
 

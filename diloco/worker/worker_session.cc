@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cassert>
+#include <system_error>
 #include <utility>
 
 #include <fmt/format.h>
@@ -16,6 +17,7 @@
 #include "diloco/worker/stream/frame.h"
 #include "diloco/worker/worker.pb.h"
 #include "diloco/worker/worker_messages.h"
+#include "inter/base/error.h"
 
 namespace causeway::diloco {
 namespace {
@@ -223,6 +225,13 @@ void SocketSession::report(const Progress& progress) {
   link_.send_if_idle(message);  // else an older report is still on its way
 }
 
+// Whether to try again, as nothing here or there is wrong for good.
+bool may_pass(const std::error_code& code, const AttachRequest& request) {
+  return code == Errc::coordinator_lost ||  // it restarts, or another rank did
+         code == inter::Errc::not_valid_today ||
+         (request.again && code == inter::Errc::bad_credentials);  // they are being replaced
+}
+
 }  // namespace
 
 std::unique_ptr<WorkerSession> WorkerSession::attach(const AttachRequest& request,
@@ -236,14 +245,15 @@ std::unique_ptr<WorkerSession> WorkerSession::attach(const AttachRequest& reques
   };
   milliseconds retry = kRetryMin;
   for (;;) {
-    if (std::optional<WorkerDial> dialled = dial_coordinator(request, meanwhile, problem)) {
-      try {
+    try {
+      if (std::optional<WorkerDial> dialled = dial_coordinator(request, meanwhile, problem)) {
         auto session = std::make_unique<SocketSession>(request, std::move(*dialled));
         session->join(keep_waiting);
         return session;
-      } catch (const std::system_error& error) {
-        if (error.code() != Errc::coordinator_lost) throw;  // it restarts, or another rank did
       }
+    } catch (const std::system_error& error) {
+      if (!may_pass(error.code(), request)) throw;
+      if (error.code() != Errc::coordinator_lost) problem = error.what();
     }
     meanwhile();
     ::poll(nullptr, 0, static_cast<int>(retry.count()));

@@ -51,6 +51,9 @@ struct AttachRequest {
   // region's own certificate, from a directory made by `causeway certs`.
   std::string coordinator = {};
   std::filesystem::path certificates = {};
+  // This process was attached before: files of certificates that cannot be used now could be then,
+  // and are waited for.
+  bool again = false;
   // "key = value" lines of what this worker was configured with and must share with its
   // coordinator, which refuses it if they differ. Empty: a trainer with settings of its own.
   std::string settings = {};

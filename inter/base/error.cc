@@ -42,6 +42,8 @@ class Category : public std::error_category {
         return "files of another version";
       case Errc::bad_credentials:
         return "unusable credentials";
+      case Errc::not_valid_today:
+        return "no certificate that is valid today";
     }
     return "unknown error";
   }
@@ -55,7 +57,7 @@ std::error_code make_error_code(Errc code) {
 }
 
 bool is_refusal(const std::error_code& code) {
-  return code == Errc::refused || code == Errc::revoked;
+  return code == Errc::refused || code == Errc::revoked || code == Errc::not_valid_today;
 }
 
 }  // namespace causeway::inter

@@ -39,10 +39,12 @@ enum class Errc {
   revoked,                // the peer says so of our certificate
   other_version,          // files that another version of the program left
   bad_credentials,        // a certificate, key or revocation list that is missing or cannot be read
+  not_valid_today,        // a certificate, ours or the peer's: a clock or a renewal may mend it
 };
 std::error_code make_error_code(Errc code);
 
-// Whether one side does not want the other: dialling again would end the same way.
+// Whether one side does not want the other: dialling again would end the same way, or with
+// not_valid_today, for now.
 bool is_refusal(const std::error_code& code);
 
 }  // namespace causeway::inter

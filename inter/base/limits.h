@@ -8,6 +8,7 @@ namespace causeway::inter {
 // Strangers may hold this many sockets; which gives way, strangers.h says, so that they cannot keep
 // a region out. Peers that dial all their data connections at once are strangers too for a moment.
 constexpr std::size_t kUnauthenticatedMax = 256;
+constexpr std::size_t kUnauthenticatedFromOneMax = 64;  // address that no member came from
 
 constexpr std::size_t kDataConnectionsMax = 64;  // of a session
 

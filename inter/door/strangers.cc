@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <system_error>
 
 namespace causeway::inter {
 namespace {
@@ -19,6 +20,12 @@ asio::ip::address owner_of(const asio::ip::address& address) {
 }
 
 }  // namespace
+
+std::string network_of(const std::string& host) {
+  std::error_code none;
+  const asio::ip::address address = asio::ip::make_address(host, none);
+  return none ? host : owner_of(address).to_string();
+}
 
 double HandshakeBudget::Bucket::taken_by(Clock::time_point now, const HandshakeRate& rate) const {
   const double passed_s = std::chrono::duration<double>(now - at).count();

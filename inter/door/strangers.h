@@ -14,6 +14,7 @@
 #include <asio/ip/address.hpp>
 
 #include "inter/base/error.h"
+#include "inter/base/limits.h"
 
 namespace causeway::inter {
 
@@ -42,7 +43,8 @@ class HandshakeBudget {
   // Takes one handshake out of the budget of who comes from `address`. False: nothing is left.
   bool take(const asio::ip::address& address, Clock::time_point now);
 
-  // A member came from there, or is at home there.
+  // A member came from there and was taken in, or is at home there. A certificate alone is not
+  // enough: others have some that may only look.
   void expect(const asio::ip::address& address, Clock::time_point now);
   bool expects(const asio::ip::address& address) const;
 
@@ -63,55 +65,86 @@ class HandshakeBudget {
   Bucket strangers_;
 };
 
+// Whose an address is: of IPv6 whoever has one has all of its network of 64 bits.
+std::string network_of(const std::string& host);
+
 // A visitor has `std::string remote_host()`, and `close(code, reason)`, after which it leaves.
 template <typename Visitor>
 class Strangers {
  public:
   using Pointer = std::shared_ptr<Visitor>;
 
-  explicit Strangers(std::size_t max) : max_(max) {}
+  explicit Strangers(std::size_t max, std::size_t from_one_max = kUnauthenticatedFromOneMax)
+      : max_(max), from_one_max_(from_one_max) {}
 
-  // Closes another one if there are too many. Somebody who is expected is closed only for others
-  // who are.
+  // Closes another one if there are too many, of all or of those from one address that nobody
+  // expects. Somebody who is expected is closed only for others who are, or in a crowd for somebody
+  // who is alone.
   void enter(const Pointer& visitor, bool expected = false) {
-    (expected ? expected_ : waiting_).push_back(visitor);
+    Seats& seats = expected ? expected_ : waiting_;
+    seats.push_back({visitor, network_of(visitor->remote_host())});
+    if (!expected && count(waiting_, seats.back().from) > from_one_max_)
+      close(oldest(waiting_, seats.back().from));
     make_room();
   }
   // It was told why, and is waited for to close.
   void refused(const Pointer& visitor) {
     leave(visitor);
-    refused_.push_back(visitor);
+    refused_.push_back({visitor, {}});
     make_room();
   }
   void leave(const Pointer& visitor) {
-    expected_.remove(visitor);
-    waiting_.remove(visitor);
-    refused_.remove(visitor);
+    for (Seats* seats : {&expected_, &waiting_, &refused_})
+      seats->remove_if([&](const Seat& one) { return one.visitor == visitor; });
   }
 
  private:
+  struct Seat {
+    Pointer visitor;
+    std::string from;
+  };
+  using Seats = std::list<Seat>;  // oldest first
+
+  static std::size_t count(const Seats& seats, const std::string& from) {
+    return static_cast<std::size_t>(std::count_if(
+        seats.begin(), seats.end(), [&](const Seat& one) { return one.from == from; }));
+  }
+  static Pointer oldest(const Seats& seats, const std::string& from) {
+    return std::find_if(seats.begin(), seats.end(),
+                        [&](const Seat& one) { return one.from == from; })
+        ->visitor;
+  }
+
   // The oldest from the address that has most of them: a crowd from one address makes room for
   // itself and keeps nobody out who comes from elsewhere.
-  static Pointer least_welcome(const std::list<Pointer>& waiting) {
+  Pointer least_welcome() const {
     std::map<std::string, std::size_t> counts;
-    for (const Pointer& visitor : waiting) ++counts[visitor->remote_host()];
-    return *std::max_element(waiting.begin(), waiting.end(),
-                             [&](const Pointer& a, const Pointer& b) {
-                               return counts[a->remote_host()] < counts[b->remote_host()];
-                             });
+    for (const Seats* seats : {&waiting_, &expected_})
+      for (const Seat& one : *seats) ++counts[one.from];
+    const auto crowd = [&](const Seats& seats) {
+      return std::max_element(seats.begin(), seats.end(), [&](const Seat& a, const Seat& b) {
+        return counts.at(a.from) < counts.at(b.from);
+      });
+    };
+    const auto stranger = crowd(waiting_), member = crowd(expected_);
+    if (stranger == waiting_.end()) return member->visitor;
+    const bool alone = counts.at(stranger->from) == 1;
+    const bool makes_room = member != expected_.end() && counts.at(member->from) > 1;
+    return alone && makes_room ? member->visitor : stranger->visitor;
   }
 
   void make_room() {
     if (expected_.size() + waiting_.size() + refused_.size() <= max_) return;
-    const Pointer leaving = !refused_.empty()   ? refused_.front()
-                            : !waiting_.empty() ? least_welcome(waiting_)
-                                                : least_welcome(expected_);
+    close(refused_.empty() ? least_welcome() : refused_.front().visitor);
+  }
+
+  void close(const Pointer& leaving) {
     leave(leaving);
     leaving->close(Errc::refused, "too many unauthenticated peers wait for their handshake");
   }
 
-  std::size_t max_;
-  std::list<Pointer> expected_, waiting_, refused_;  // oldest first
+  std::size_t max_, from_one_max_;
+  Seats expected_, waiting_, refused_;
 };
 
 }  // namespace causeway::inter

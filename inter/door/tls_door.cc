@@ -130,7 +130,6 @@ class TlsDoor::Implementation {
       auto stream = co_await shake_hands(knock);
       std::string name = stream->peer_region();
       strangers_.leave(knock);
-      budget_.expect(knock->remote.address(), Clock::now());
       hand_over(*knock, std::move(stream), std::move(name));
     } catch (const LinkError& error) {
       refusal = error.reason();

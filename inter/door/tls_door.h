@@ -52,7 +52,8 @@ class TlsDoor {
   void close();
   std::uint16_t port() const;  // since listen()
 
-  // A member is at home there: strangers elsewhere do not use up its budget.
+  // A member is at home there, or came from there and was taken in: strangers elsewhere do not use
+  // up its budget.
   void expect(const asio::ip::address& address);
 
  private:

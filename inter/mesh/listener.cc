@@ -121,6 +121,7 @@ asio::awaitable<void> MeshCore::admit_control(Self self, std::shared_ptr<Connect
   const Judge judge = self->judge(*peer);
   const Verdicts verdicts = co_await greet_dialler(*control, theirs, mine, judge);
   self->act_on(verdicts, *peer);
+  if (self->door_) self->door_->expect(control->remote_endpoint().address());
   deadline.reset();
   peer->greeting.reset();
   co_await run_session(self, peer, self->begin_session(peer, control, theirs.nonce, false));

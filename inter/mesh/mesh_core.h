@@ -274,7 +274,8 @@ class MeshCore : public std::enable_shared_from_this<MeshCore> {
   std::map<std::string, Carried> removed_;  // peers that are none now
   std::map<DetourEnds, Detour::Self> detours_;
   OpenConnections connections_;
-  Strangers<Connection> strangers_{kUnauthenticatedMax};  // certified, but not yet greeted
+  // Certified, but not yet greeted; regions of one host may be many.
+  Strangers<Connection> strangers_{kUnauthenticatedMax, kUnauthenticatedMax};
   LogThrottle refusals_;
   std::string refuses_all_;            // why; empty: it does not
   std::set<std::string> dropped_;      // who may still ask how things are

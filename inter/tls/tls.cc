@@ -116,7 +116,7 @@ bool is_damage(int reason) {
 }
 
 // Empty: it is valid today.
-std::string why_invalid(X509* certificate, const Credentials& credentials) {
+std::string why_not_today(const X509* certificate) {
   if (X509_cmp_current_time(X509_get0_notAfter(certificate)) < 0) {
     return "has expired on " + date_of(X509_get0_notAfter(certificate)) +
            " (`causeway certs renew` makes a new one)";
@@ -125,17 +125,31 @@ std::string why_invalid(X509* certificate, const Credentials& credentials) {
     return "is not yet valid: it begins on " + date_of(X509_get0_notBefore(certificate)) +
            " (is this host's clock right?)";
   }
+  return "";
+}
+
+// Empty: it was not.
+std::string why_revoked(const X509* certificate, const Credentials& credentials) {
   const CrlPtr revocations = load_revocations(credentials.revocations);
   return lists(revocations.get(), X509_get0_serialNumber(certificate))
              ? "was revoked (`causeway certs renew` makes a new one)"
              : "";
 }
 
+[[noreturn]] void refuse_own(Errc code, const Credentials& credentials,
+                             const std::string& problem) {
+  throw std::system_error(
+      code, credentials.certificate.string() + " " + problem + ", and every peer would refuse it");
+}
+
 LinkError describe_verification(const SSL* ssl, long verdict) {
   const auto* subject = static_cast<const std::string*>(SSL_get_ex_data(ssl, subject_index()));
   const std::string whose = subject == nullptr || subject->empty() ? "" : " (" + *subject + ")";
-  return {Errc::refused, "the peer's certificate" + whose +
-                             " was refused: " + X509_verify_cert_error_string(verdict)};
+  const bool is_of_dates =
+      verdict == X509_V_ERR_CERT_NOT_YET_VALID || verdict == X509_V_ERR_CERT_HAS_EXPIRED;
+  return {
+      is_of_dates ? Errc::not_valid_today : Errc::refused,
+      "the peer's certificate" + whose + " was refused: " + X509_verify_cert_error_string(verdict)};
 }
 
 }  // namespace
@@ -192,6 +206,11 @@ TlsContext make_tls_context(const Credentials& credentials, TlsRole role) {
   return owned;
 }
 
+void check_dates(const Credentials& credentials) {
+  const std::string problem = why_not_today(load_certificate(credentials.certificate).get());
+  if (!problem.empty()) refuse_own(Errc::not_valid_today, credentials, problem);
+}
+
 void check_own_certificate(const Credentials& credentials, const std::string& region,
                            Validity validity) {
   const CertificatePtr certificate = load_certificate(credentials.certificate);
@@ -201,11 +220,10 @@ void check_own_certificate(const Credentials& credentials, const std::string& re
     throw std::system_error(Errc::bad_name, file + " is for \"" + (names.empty() ? "" : names[0]) +
                                                 "\", not for \"" + region + "\"");
   }
-  const std::string problem = why_invalid(certificate.get(), credentials);
-  if (!problem.empty() && validity == Validity::required) {
-    throw std::system_error(Errc::bad_credentials,
-                            file + " " + problem + ", and every peer would refuse it");
-  }
+  const std::string dates = why_not_today(certificate.get());
+  const std::string problem = dates.empty() ? why_revoked(certificate.get(), credentials) : dates;
+  if (!problem.empty() && validity == Validity::required)
+    refuse_own(dates.empty() ? Errc::bad_credentials : Errc::not_valid_today, credentials, problem);
   if (!problem.empty()) spdlog::warn("{}: {} {}; peers will refuse it", region, file, problem);
 }
 
@@ -236,8 +254,10 @@ LinkError describe_tls_failure(const SSL* ssl, unsigned long error) {
             std::string("TLS failed: a record arrived damaged or forged: ") + text};
   }
   if (reason >= SSL_AD_REASON_OFFSET) {
-    return {Errc::refused, std::string("the peer refused our certificate or TLS: ") +
-                               SSL_alert_desc_string_long(reason - SSL_AD_REASON_OFFSET)};
+    const int alert = reason - SSL_AD_REASON_OFFSET;
+    return {alert == SSL_AD_CERTIFICATE_EXPIRED ? Errc::not_valid_today : Errc::refused,
+            std::string("the peer refused our certificate or TLS: ") +
+                SSL_alert_desc_string_long(alert)};
   }
   return {Errc::refused, std::string("TLS failed: ") + (text == nullptr ? "unknown" : text)};
 }

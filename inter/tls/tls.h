@@ -26,11 +26,15 @@ TlsContext make_tls_context(const Credentials& credentials, TlsRole role);
 // peer.
 bool is_revoked(const SSL* ssl, SSL_CTX* context);
 
+// Throws std::system_error (Errc::not_valid_today) if our certificate has expired, or is not yet
+// valid as this host's clock says.
+void check_dates(const Credentials& credentials);
+
 // Of our own certificate today. Where links stand that it made, it is only missed.
 enum class Validity { required, missed };
 
-// Throws std::system_error if our certificate is not for `region`, or if it has expired, is not yet
-// valid or was revoked; with Validity::missed these three are logged.
+// Throws std::system_error if our certificate is not for `region`, or was revoked, and as
+// check_dates(); with Validity::missed all but the name is logged.
 void check_own_certificate(const Credentials& credentials, const std::string& region,
                            Validity validity);
 

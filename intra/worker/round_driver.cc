@@ -58,11 +58,13 @@ diloco::AttachRequest RoundDriver::request() const {
           .open_work = state_.work.steps > 0 || lacks,
           .coordinator = region_.coordinator,
           .certificates = region_.certificates,
+          .again = has_joined_,
           .settings = region_.settings};
 }
 
 void RoundDriver::join(Gathering& gathering, OuterRound round) {
   gathering_ = &gathering;
+  has_joined_ = true;
   round_.emplace(std::move(round));
   saver_.changed();
   saver_.forget_saved();

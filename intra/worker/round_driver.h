@@ -200,7 +200,8 @@ class RoundDriver {
   RoundTrainer& trainer_;
   std::optional<OuterRound> round_;  // of the gathering's ranks
   Gathering* gathering_ = nullptr;
-  diloco::Train train_{};  // the round's, as last heard
+  bool has_joined_ = false;  // any
+  diloco::Train train_{};    // the round's, as last heard
   Taking taking_ = Taking::nothing;
   std::optional<Stint> more_;  // for next()
   std::uint64_t steps_shown_ = 0;

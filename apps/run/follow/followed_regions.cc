@@ -104,7 +104,10 @@ asio::awaitable<FollowerLink*> FollowedRegions::open(Place& place) {
     place.refusal.clear();
   } catch (const inter::LinkError& error) {
     failure = error.reason();
-    place.refusal = inter::is_refusal(error.code()) ? failure : "";
+    // A renewal, or a clock that is set, makes dates right.
+    const bool is_final =
+        inter::is_refusal(error.code()) && error.code() != inter::Errc::not_valid_today;
+    place.refusal = is_final ? failure : "";
   }
   if (!failure.empty()) drop(place.address.region, failure);
   co_return place.link.get();

@@ -35,6 +35,13 @@ void outlive_readers();
 // know why.
 void explain_bus_errors();
 
+// Standard input, output and error of whoever was started without (2>&-).
+
+// Opens /dev/null in their place: the next file would take it, a state or a socket, and lines of
+// the log would be written there. To read and to print still fail, as before; errors are dropped.
+// To be called before anything is opened.
+void occupy_standard_streams();
+
 // How OpenMP's threads wait, however this program was started.
 
 // Begins this program anew, with the same `arguments` (argv) and OMP_WAIT_POLICY=passive, unless

@@ -13,6 +13,7 @@
 
 #include "apps/run/config/config.h"
 #include "apps/run/region/own_process.h"
+#include "inter/base/error.h"
 #include "inter/base/file.h"
 #include "inter/mesh/resolve.h"
 #include "inter/tls/pki.h"
@@ -68,6 +69,7 @@ void check_there(const inter::Credentials& credentials) {
     throw std::system_error(std::make_error_code(std::errc::resource_unavailable_try_again),
                             intra::message_of(error));
   }
+  inter::check_dates(credentials);
 }
 
 // What asks for the end (stop_signals()), kept for as long as this lives: the first process of a
@@ -101,7 +103,7 @@ class StopSignals {
 
 bool is_transient(const std::error_code& code) {
   return code == std::errc::resource_unavailable_try_again ||
-         code == std::errc::read_only_file_system;
+         code == std::errc::read_only_file_system || code == inter::Errc::not_valid_today;
 }
 
 void check(const StartNeeds& needs) {

@@ -1,6 +1,6 @@
 // What a process that runs for days needs of its host at the start, and what may not be there yet:
-// a port that another process still has, an address, a name server, certificates that are mounted,
-// a file system that can be written.
+// a port that another process still has, an address, a name server, certificates that are mounted
+// and valid as the clock says, a file system that can be written.
 #pragma once
 
 #include <chrono>

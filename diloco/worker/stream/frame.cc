@@ -4,6 +4,7 @@
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/un.h>
+#include <unistd.h>
 
 #include <array>
 #include <cerrno>
@@ -58,21 +59,39 @@ bool would_block() {
   return errno == EAGAIN || errno == EWOULDBLOCK;
 }
 
-// A socket's address through its directory's descriptor: short, however long the path is.
+constexpr const char* kOpenFiles = "/proc/self/fd";
+
+// A socket's address: its path, or where that is too long, the way through its directory's
+// descriptor, which is short.
 struct Address {
-  explicit Address(const std::filesystem::path& path)
-      : directory(::open(path.parent_path().empty() ? "." : path.parent_path().c_str(),
-                         O_PATH | O_DIRECTORY | O_CLOEXEC)) {
-    if (directory.get() < 0) return;
-    const std::string text =
-        fmt::format("/proc/self/fd/{}/{}", directory.get(), path.filename().string());
-    if (text.size() >= sizeof address.sun_path) {
+  explicit Address(const std::filesystem::path& path) {
+    if (take(path.string())) return;
+    check_open_files(path);
+    directory = Descriptor(::open(path.parent_path().empty() ? "." : path.parent_path().c_str(),
+                                  O_PATH | O_DIRECTORY | O_CLOEXEC));
+    is_known = directory.get() >= 0;
+    if (!is_known) return;
+    if (!take(fmt::format("{}/{}/{}", kOpenFiles, directory.get(), path.filename().string())))
       throw std::system_error(ENAMETOOLONG, std::generic_category(), path.string());
-    }
-    std::memcpy(address.sun_path, text.c_str(), text.size() + 1);
   }
   const sockaddr* get() const { return reinterpret_cast<const sockaddr*>(&address); }
 
+  // False: it is too long.
+  bool take(const std::string& text) {
+    if (text.size() >= sizeof address.sun_path) return false;
+    std::memcpy(address.sun_path, text.c_str(), text.size() + 1);
+    return true;
+  }
+  void check_open_files(const std::filesystem::path& path) const {
+    if (::access(kOpenFiles, F_OK) == 0) return;
+    throw std::system_error(
+        ENOENT, std::generic_category(),
+        fmt::format("{} is longer than the {} bytes of a socket's address, and {}, which leads to "
+                    "longer ones, is not there: mount /proc, or give a shorter directory",
+                    path.string(), sizeof address.sun_path - 1, kOpenFiles));
+  }
+
+  bool is_known = true;  // false: its directory cannot be opened
   Descriptor directory;
   sockaddr_un address{.sun_family = AF_UNIX, .sun_path = {}};
 };
@@ -186,7 +205,7 @@ bool FrameWriter::flush(int socket) {
 Descriptor listen_at(const std::filesystem::path& path) {
   std::filesystem::remove(path);  // the ledger's lock says that whoever made it is dead
   const Address address(path);
-  if (address.directory.get() < 0) throw_errno("open directory of", path);
+  if (!address.is_known) throw_errno("open directory of", path);
   Descriptor socket = make_socket();
   if (::bind(socket.get(), address.get(), sizeof address.address) != 0) throw_errno("bind", path);
   // Nobody can connect before listen().
@@ -197,10 +216,10 @@ Descriptor listen_at(const std::filesystem::path& path) {
 
 std::optional<Descriptor> connect_to(const std::filesystem::path& path) {
   const Address address(path);
-  if (address.directory.get() < 0) return std::nullopt;
+  if (!address.is_known) return std::nullopt;
   Descriptor socket = make_socket();
   if (::connect(socket.get(), address.get(), sizeof address.address) == 0) return socket;
-  const bool nobody = errno == ENOENT || errno == ECONNREFUSED || would_block();
+  const bool nobody = errno == ENOENT || errno == ENOTDIR || errno == ECONNREFUSED || would_block();
   if (nobody) return std::nullopt;
   throw_errno("connect", path);
 }

@@ -208,6 +208,30 @@ TEST_F(Signals, OfOtherMemoryAreLeftAlone) {
   EXPECT_EXIT(sent(), testing::KilledBySignal(SIGBUS), "");
 }
 
+TEST(StandardStreams, ThatAreClosedAreNoFilesThatAreOpenedLater) {
+  GTEST_FLAG_SET(death_test_style, "threadsafe");
+  const auto statement = [](int first) {
+    for (int stream = first; stream <= STDERR_FILENO; ++stream) ::close(stream);
+    occupy_standard_streams();
+    const bool apart = ::memfd_create("state", MFD_CLOEXEC) > STDERR_FILENO;
+    const bool dropped = ::write(STDERR_FILENO, "x", 1) == 1;
+    const bool fails = first > STDOUT_FILENO || ::write(STDOUT_FILENO, "x", 1) == -1;
+    ::_exit(apart && dropped && fails ? kAsExpected : 1);
+  };
+  for (const int first : {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO})
+    EXPECT_EXIT(statement(first), testing::ExitedWithCode(kAsExpected), "") << first;
+}
+
+TEST(StandardStreams, ThatAreOpenStayAsTheyAre) {
+  GTEST_FLAG_SET(death_test_style, "threadsafe");
+  const auto statement = [] {
+    occupy_standard_streams();
+    (void)!::write(STDERR_FILENO, "heard", 5);
+    ::_exit(kAsExpected);
+  };
+  EXPECT_EXIT(statement(), testing::ExitedWithCode(kAsExpected), "heard");
+}
+
 }  // namespace
 
 }  // namespace causeway::run

@@ -2,8 +2,11 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <span>
+#include <string>
 
+#include "diloco/files/file_io.h"
 #include "tests/diloco/coordinator/lone_region.h"
 #include "tests/support/captured_log.h"
 
@@ -111,6 +114,20 @@ TEST(PeerLinks, LeaveUnsentWhatNoLinkTakes) {
   large.tensors.push_back({.name = std::string(5U << 20, 'x'), .shape = {1}});
   EXPECT_NO_THROW(links.carry_out(SendMessage{"b", large}));
   EXPECT_TRUE(log.has("It was not sent")) << log.text();
+}
+
+TEST(PeerLinks, NoteALinkThatComesAndGoesWithinABudget) {
+  testing::LoneRegion region(
+      0, Start::found, {},
+      {{.region = "a", .address = "127.0.0.1:0"}, {.region = "b"}, {.region = "c"}});
+  PeerLinks links(region.context());
+  for (int i = 0; i < 50; ++i) links.on_peer_down("b", "it left");
+  links.on_peer_down("c", "it left");
+  const std::string events = read_file(region.options_.directory / "events.jsonl").value();
+  const auto lines = std::ranges::count(events, '\n');
+  EXPECT_LE(lines, 2 * PeerLinks::kEventsAMinute + 1) << "and another minute may have begun";
+  EXPECT_NE(events.find("(for a minute, more like it are only counted)"), std::string::npos);
+  EXPECT_NE(events.find("\"peer\":\"c\""), std::string::npos) << "it has a budget of its own";
 }
 
 // Region "a" can only dial out, and so can "b".

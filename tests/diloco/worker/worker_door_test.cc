@@ -6,11 +6,20 @@
 #include <sys/socket.h>
 
 #include <array>
+#include <chrono>
 #include <fstream>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
 
 #include <asio/ip/tcp.hpp>
 #include <asio/write.hpp>
 
+#include "inter/tls/tls.h"
+#include "inter/tls/tls_stream.h"
 #include "tests/diloco/worker/worker_server_fixture.h"
 
 namespace causeway::diloco {
@@ -68,6 +77,69 @@ TEST_F(OverTls, ACertificateOfAnotherRegionIsRefused) {
   EXPECT_FALSE(attach(0, 1)->lost()) << "the region's own worker attaches all the same";
 }
 
+// Somebody with a certificate of the run who shakes hands and says nothing.
+class Silent {
+ public:
+  Silent(std::uint16_t port, const std::filesystem::path& certificates, const std::string& name)
+      : socket_(context_) {
+    socket_.connect({asio::ip::make_address("127.0.0.1"), port});
+    const auto credentials = inter::credentials_in(certificates, name);
+    stream_.emplace(inter::make_socket_bio(socket_.native_handle()),
+                    inter::make_tls_context(credentials, inter::TlsRole::client),
+                    inter::TlsRole::client);
+    while (stream_->handshake().outcome != inter::TlsStream::Outcome::done) continue;
+  }
+  // Until the other side ends the connection; it blocks as long.
+  std::string hear_to_the_end() {
+    std::string heard;
+    std::array<std::byte, 4096> piece;
+    for (;;) {
+      const auto [outcome, bytes] = stream_->read(piece);
+      if (outcome == inter::TlsStream::Outcome::ended) return heard;
+      heard.append(reinterpret_cast<const char*>(piece.data()), bytes);
+    }
+  }
+  // Until writing fails, as nobody is at the other end any more.
+  void write_to_the_end() {
+    std::error_code error;
+    while (!error) socket_.write_some(asio::buffer("x", 1), error);
+  }
+
+ private:
+  asio::io_context context_;
+  asio::ip::tcp::socket socket_;
+  std::optional<inter::TlsStream> stream_;
+};
+
+TEST_F(OverTls, WhoMayNotAttachIsTurnedAwayThoughItSaysNothing) {
+  start(1);
+  inter::add_observer(certificates_, "wall");
+  Silent observer(port_, certificates_, "observer.wall");
+  EXPECT_NE(observer.hear_to_the_end().find("workers of eu attach here"), std::string::npos);
+}
+
+TEST_F(OverTls, WhoDoesNotLeaveOrDoesNotAttachIsClosedInTime) {
+  attach_deadline_ = std::chrono::milliseconds(300);
+  start(2);
+  inter::add_region(certificates_, "us");
+  Silent stays(port_, certificates_, "us"), waits(port_, certificates_, "eu");
+  EXPECT_EQ(waits.hear_to_the_end(), "");
+  stays.hear_to_the_end();
+  stays.write_to_the_end();
+}
+
+TEST_F(OverTls, ACrowdThatMayNotAttachKeepsNobodyOut) {
+  start(1);
+  inter::add_region(certificates_, "us");
+  Silent waits(port_, certificates_, "eu");
+  std::vector<std::unique_ptr<Silent>> crowd;
+  for (int i = 0; i < 65; ++i)
+    crowd.push_back(std::make_unique<Silent>(port_, certificates_, "us"));
+  crowd.front()->hear_to_the_end();
+  crowd.front()->write_to_the_end();  // it gave way, long before its time is over
+  EXPECT_FALSE(attach(0, 1)->lost());
+}
+
 TEST_F(OverTls, ACertificateOfAnotherAuthorityIsRefused) {
   start(1);
   const std::filesystem::path foreign = directory_.path() / "foreign";
@@ -103,6 +175,57 @@ TEST_F(OverTls, CertificatesAreRevokedAndRenewedWithoutARestart) {
   EXPECT_NE(refusal(stolen).find("certificate revoked"), std::string::npos) << refusal(stolen);
   // Its list has the certificate that the door began with.
   EXPECT_EQ(refusal(certificates_), "") << "the door shows the new one";
+}
+
+// Attaches, and calls `mend` once when what is waited for has these words.
+class Mending {
+ public:
+  Mending(std::string words, std::function<void()> mend)
+      : words_(std::move(words)), mend_(std::move(mend)) {}
+  bool operator()(const std::string& what) {
+    said_ += what + "\n";
+    if (mend_ && what.find(words_) != std::string::npos) std::exchange(mend_, nullptr)();
+    return true;
+  }
+  const std::string& said() const { return said_; }
+  bool has_mended() const { return mend_ == nullptr; }
+
+ private:
+  std::string words_, said_;
+  std::function<void()> mend_;
+};
+
+TEST_F(OverTls, AWorkerThatWasAttachedWaitsForACertificateThatIsAway) {
+  start(1);
+  const std::filesystem::path file = certificates_ / "eu.crt", away = certificates_ / "away";
+  std::filesystem::rename(file, away);
+  AttachRequest back = request(0, 1);
+  EXPECT_THROW(WorkerSession::attach(back, keep), std::system_error) << "it never had one";
+  back.again = true;
+  Mending mending(file.string(), [&] { std::filesystem::rename(away, file); });
+  EXPECT_FALSE(WorkerSession::attach(back, std::ref(mending))->lost());
+  EXPECT_TRUE(mending.has_mended()) << mending.said();
+}
+
+TEST_F(OverTls, AClockThatIsWrongIsWaitedFor) {
+  start(1);
+  for (const char* part : {"eu.crt", "eu.key"}) std::filesystem::remove(certificates_ / part);
+  inter::add_region(certificates_, "eu", std::chrono::days(1), std::chrono::days(10));
+  Mending mending("is not yet valid", [&] { inter::renew_region(certificates_, "eu"); });
+  EXPECT_FALSE(WorkerSession::attach(request(0, 1), std::ref(mending))->lost());
+  EXPECT_TRUE(mending.has_mended()) << mending.said();
+}
+
+TEST_F(OverTls, ACoordinatorWhoseCertificateHasExpiredIsWaitedFor) {
+  start(1);
+  AttachRequest valid = request(0, 1);
+  valid.certificates = directory_.path() / "valid";
+  std::filesystem::copy(certificates_, valid.certificates);
+  for (const char* part : {"eu.crt", "eu.key"}) std::filesystem::remove(certificates_ / part);
+  inter::add_region(certificates_, "eu", std::chrono::days(1), std::chrono::days(-10));
+  Mending mending("certificate has expired", [&] { inter::renew_region(certificates_, "eu"); });
+  EXPECT_FALSE(WorkerSession::attach(valid, std::ref(mending))->lost());
+  EXPECT_TRUE(mending.has_mended()) << mending.said();
 }
 
 TEST_F(OverTls, BothEndsNoticeAHostThatIsGone) {

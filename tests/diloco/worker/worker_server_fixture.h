@@ -89,7 +89,8 @@ class WorkerServerTest : public ::testing::TestWithParam<Transport> {
                                         .region = "eu",
                                         .workers = workers,
                                         .settings = "codec.feedback = true\n",
-                                        .rank_wait = rank_wait},
+                                        .rank_wait = rank_wait,
+                                        .attach_deadline = attach_deadline_},
                     script_);
     script_.server = &*server_;
     if (over_tls()) {
@@ -135,6 +136,7 @@ class WorkerServerTest : public ::testing::TestWithParam<Transport> {
   test::TemporaryDirectory directory_;
   std::filesystem::path socket_, certificates_;
   std::uint16_t port_ = 0;
+  std::chrono::milliseconds attach_deadline_ = std::chrono::hours(1);
   asio::io_context context_{1};
   asio::executor_work_guard<asio::io_context::executor_type> work_{context_.get_executor()};
   Script script_;

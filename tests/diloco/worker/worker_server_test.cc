@@ -1,11 +1,17 @@
 // Both ends of a worker's session, over the Unix socket and over TLS alike.
 #include "diloco/worker/worker_server.h"
 
+#include <poll.h>
+#include <sys/socket.h>
+
+#include <chrono>
 #include <fstream>
+#include <vector>
 
 #include <asio/post.hpp>
 
 #include "diloco/files/error.h"
+#include "diloco/worker/stream/frame.h"
 #include "tests/diloco/worker/worker_server_fixture.h"
 #include "tests/support/captured_log.h"
 
@@ -448,6 +454,33 @@ TEST_P(WorkerServerTest, SaysWhatIsWaitedForAndCanBeCancelled) {
   }),
                std::system_error);
   EXPECT_EQ(said, "us to decide round 3");
+}
+
+// Blocks until the server closes it.
+bool is_closed_by_server(const Descriptor& socket) {
+  pollfd entry{.fd = socket.get(), .events = POLLIN, .revents = 0};
+  char byte = 0;
+  return ::poll(&entry, 1, 60'000) == 1 && ::recv(socket.get(), &byte, 1, 0) == 0;
+}
+
+TEST_F(OverUnixSocket, WhoDoesNotAttachGivesWayOldestFirst) {
+  start(1);
+  std::vector<Descriptor> silent;
+  for (int i = 0; i < 66; ++i) silent.push_back(connect_to(socket_).value());
+  EXPECT_TRUE(is_closed_by_server(silent[0])) << "one rank and 64 more may wait";
+  EXPECT_FALSE(attach(0, 1)->lost());
+  EXPECT_TRUE(is_closed_by_server(silent[1]));
+  char byte = 0;
+  EXPECT_EQ(::recv(silent[2].get(), &byte, 1, MSG_DONTWAIT), -1) << "it still has time";
+}
+
+TEST_F(OverUnixSocket, WhoDoesNotAttachInTimeIsClosedAndWhoDidMayBeSilent) {
+  attach_deadline_ = std::chrono::milliseconds(300);
+  start(1);
+  const auto session = attach(0, 1);
+  const Descriptor silent = connect_to(socket_).value();
+  EXPECT_TRUE(is_closed_by_server(silent));
+  EXPECT_FALSE(session->lost());
 }
 
 TEST_F(OverUnixSocket, OnlyItsOwnerCanReachTheSocket) {

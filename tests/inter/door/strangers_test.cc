@@ -2,7 +2,11 @@
 
 #include "inter/door/strangers.h"
 
+#include <algorithm>
+#include <memory>
 #include <string>
+#include <system_error>
+#include <vector>
 
 #include <gtest/gtest.h>
 
@@ -65,6 +69,71 @@ TEST_F(Handshakes, ManyAddressesAreForgottenAgain) {
   }
   for (int i = 0; i < 9; ++i) EXPECT_TRUE(wide.take(asio::ip::address_v4(19'999), now_));
   EXPECT_FALSE(wide.take(asio::ip::address_v4(19'999), now_)) << "who came lately is not";
+}
+
+// Somebody who waits, and whether it was closed.
+struct Waiter {
+  std::string host;
+  bool closed = false;
+
+  std::string remote_host() const { return host; }
+  void close(std::error_code, const std::string&) { closed = true; }
+};
+
+class Crowd : public testing::Test {
+ protected:
+  std::shared_ptr<Waiter> enter(const std::string& host, bool expected = false) {
+    auto waiter = std::make_shared<Waiter>(Waiter{host});
+    strangers_.enter(waiter, expected);
+    return waiter;
+  }
+  std::vector<std::shared_ptr<Waiter>> enter(int count, const std::string& host,
+                                             bool expected = false) {
+    std::vector<std::shared_ptr<Waiter>> all;
+    for (int i = 0; i < count; ++i) all.push_back(enter(host, expected));
+    return all;
+  }
+  static int closed(const std::vector<std::shared_ptr<Waiter>>& waiters) {
+    return static_cast<int>(
+        std::ranges::count_if(waiters, [](const auto& one) { return one->closed; }));
+  }
+
+  Strangers<Waiter> strangers_{256};
+};
+
+TEST_F(Crowd, OfOneAddressIsAtMostAQuarterOfAll) {
+  const auto crowd = enter(70, "192.0.2.1");
+  EXPECT_EQ(closed(crowd), 6);
+  EXPECT_TRUE(crowd.front()->closed && !crowd.back()->closed) << "the oldest go";
+}
+
+TEST_F(Crowd, OfOneNetworkOfIPv6IsOfOneAddress) {
+  std::vector<std::shared_ptr<Waiter>> crowd;
+  for (int i = 1; i <= 70; ++i) crowd.push_back(enter("2001:db8::" + std::to_string(i)));
+  EXPECT_EQ(closed(crowd), 6);
+}
+
+TEST_F(Crowd, WhereAMemberIsAtHomeMakesRoomForWhoComesAlone) {
+  const auto crowd = enter(256, "198.51.100.7", true);
+  const auto joiner = enter("192.0.2.1"), mover = enter("192.0.2.2");
+  EXPECT_FALSE(joiner->closed || mover->closed);
+  EXPECT_EQ(closed(crowd), 2);
+}
+
+TEST_F(Crowd, OfStrangersMakesRoomBeforeMembersDo) {
+  const auto members = enter(200, "198.51.100.7", true);
+  const auto strangers = enter(64, "192.0.2.1");
+  EXPECT_EQ(closed(members), 0);
+  EXPECT_EQ(closed(strangers), 8);
+}
+
+TEST_F(Crowd, OfManyAddressesGivesWayOldestFirst) {
+  std::vector<std::shared_ptr<Waiter>> crowd;
+  for (int i = 0; i < 257; ++i) {
+    crowd.push_back(enter("192.0." + std::to_string(i / 250) + "." + std::to_string(i % 250)));
+  }
+  EXPECT_TRUE(crowd.front()->closed);
+  EXPECT_EQ(closed(crowd), 1);
 }
 
 }  // namespace

@@ -120,11 +120,24 @@ TEST_F(Door, AMembersAddressHasABudgetOfItsOwn) {
   TlsDoorOptions strict = options();
   strict.limits.stranger = {.per_s = 0, .at_once = 1};
   open(strict);
-  for (std::size_t i = 1; i <= 3; ++i) {  // the first one's certificate speaks for those after it
+  for (std::size_t i = 1; i <= 3; ++i) {
     tcp::socket member = knock();
     shake_hands(member, "a");
     run_owner_until([&] { return guests_.size() == i; });
+    door_->expect(asio::ip::address_v4::loopback());  // the first one speaks for those after it
   }
+}
+
+TEST_F(Door, ACertificateAloneMakesNoAddressAMembers) {
+  TlsDoorOptions strict = options();
+  strict.limits.stranger = {.per_s = 0, .at_once = 1};
+  open(strict);
+  tcp::socket reader = knock();
+  shake_hands(reader, "a");
+  run_owner_until([&] { return guests_.size() == 1; });
+  tcp::socket again = knock();
+  read_to_the_end(again);
+  EXPECT_TRUE(log_.has("too many handshakes a second"));
 }
 
 }  // namespace

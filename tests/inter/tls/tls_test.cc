@@ -171,6 +171,15 @@ TEST_F(OwnFiles, ACertificateThatIsNotValidTodayIsRefusedAtTheStartAndMissedLate
   EXPECT_NE(said_of("early", Validity::required).find("is not yet valid: it begins on 2"),
             std::string::npos);
   EXPECT_NE(said_of("revoked", Validity::required).find("was revoked"), std::string::npos);
+  for (const char* region : {"old", "early"}) {
+    try {
+      check_dates(credentials_in(directory_.path(), region));
+      ADD_FAILURE() << region;
+    } catch (const std::system_error& error) {
+      EXPECT_EQ(error.code(), Errc::not_valid_today) << region;
+    }
+  }
+  EXPECT_NO_THROW(check_dates(credentials_in(directory_.path(), "revoked"))) << "that is for good";
   for (const char* region : {"old", "early", "revoked"}) {
     EXPECT_EQ(said_of(region, Validity::missed), "") << region;
     EXPECT_EQ(message_of([&] {
