@@ -219,8 +219,7 @@ void Ledger::recover_promises(const LedgerExtent& extent, const Membership& newe
       recover(extent, committed_, read_file(directory_ / "raft").value_or(""));
   const std::string lost = incarnation_.empty() ? "ledger/incarnation is damaged" : recovery.lost;
   if (!lost.empty()) {
-    // Nobody else has what only this region knew.
-    if (newest.voters() < 2) throw_damaged(directory_, lost);
+    if (!others_may_have_it(extent, newest, recovery)) throw_damaged(directory_, lost);
     spdlog::error(
         "{}: {}. What was behind it is not used. This region has no vote until the others have "
         "given it a new one, and gets the rest of the log from them. Check the disk",
@@ -228,15 +227,32 @@ void Ledger::recover_promises(const LedgerExtent& extent, const Membership& newe
     rename_voter();
   }
   const bool unfinished = lost.empty() && extent.damage.empty();
-  if (!unfinished && extent.whole_bytes < std::filesystem::file_size(directory_ / "records")) {
-    const std::string all = read_file(directory_ / "records").value_or("");
-    replace_file(directory_ / "records.damaged", all.substr(extent.whole_bytes),
-                 Durability::on_disk);
-    cut_records(extent.whole_bytes);
-  }
+  if (!unfinished) set_damaged_aside(extent.whole_bytes);
   if (lost.empty()) return;
   const Promises& rest = recovery.promises;
   save_raft(std::max<Term>(rest.term, 1), "", rest.first_index, {});
+}
+
+// Nobody else has what only this region knew: others have it once they vote. Which of them do, the
+// entries that are lost may have said. Then it is enough that the others are named: at worst this
+// region waits for some that have nothing.
+bool Ledger::others_may_have_it(const LedgerExtent& extent, const Membership& newest,
+                                const Recovery& recovery) const {
+  const std::string all = read_file(directory_ / "records").value_or("");
+  const std::string_view damaged = std::string_view(all).substr(extent.whole_bytes);
+  const std::string raft = read_file(directory_ / "raft").value_or("");
+  if (std::max(newest.voters(), voters_behind(damaged, raft)) >= 2) return true;
+  const bool promises_are_whole = recovery.promises.term > 0;
+  const bool lacks_entries = !damaged.empty() || (promises_are_whole && !recovery.lost.empty());
+  return lacks_entries && newest.members.size() >= 2;
+}
+
+// What is behind the entries that are whole.
+void Ledger::set_damaged_aside(std::size_t whole_bytes) {
+  const std::string all = read_file(directory_ / "records").value_or("");
+  if (all.size() <= whole_bytes) return;
+  replace_file(directory_ / "records.damaged", all.substr(whole_bytes), Durability::on_disk);
+  cut_records(whole_bytes);
 }
 
 void Ledger::cut_records(std::size_t bytes) {

@@ -91,6 +91,9 @@ class Ledger : public CommittedLog {
   void open_records();
   void mend_signatures(const IsSigned& check);
   void recover_promises(const LedgerExtent& extent, const Membership& newest);
+  bool others_may_have_it(const LedgerExtent& extent, const Membership& newest,
+                          const Recovery& recovery) const;
+  void set_damaged_aside(std::size_t whole_bytes);
   void rename_voter();
   void cut_records(std::size_t bytes);
   void note_offset(std::size_t offset);

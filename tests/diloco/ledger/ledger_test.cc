@@ -65,6 +65,28 @@ class LedgerTest : public ::testing::Test {
     ledger.save_raft(5, "b", 5, promised);
     return ledger.incarnation();
   }
+  // As a run begins: its founder votes, then the other regions one by one. Returns where each entry
+  // begins.
+  std::vector<std::size_t> write_beginning(std::vector<Member> members) {
+    std::filesystem::remove_all(path());
+    Ledger ledger(path());
+    ledger.set_run_id("run-1");
+    std::vector<LogEntry> log;
+    for (Member& member : members) {
+      member.incarnation = "disk";
+      Membership membership;
+      for (const Member& each : members) membership = with(membership, each);
+      log.push_back({.term = 1, .body = membership});
+      if (log.size() == 1) log.push_back({.term = 1, .body = {}});
+    }
+    ledger.append(log);
+    ledger.append(entries(0, 2));
+    ledger.save_raft(5, "a", log.size() + 3, {});
+    std::vector<std::size_t> offsets;
+    scan_ledger(records(), "run-1",
+                [&](const LedgerEntry&, std::size_t offset) { offsets.push_back(offset); });
+    return offsets;
+  }
   static void flip(const std::filesystem::path& file_name, std::uintmax_t offset) {
     std::fstream file(file_name, std::ios::in | std::ios::out | std::ios::binary);
     file.seekg(static_cast<std::streamoff>(offset));
@@ -204,6 +226,29 @@ TEST_F(LedgerTest, EntriesBehindADamagedOneAreCutOffAndKeptAside) {
   const LogEntry again = entries(0, 1).front();
   ledger.append(std::span(&again, 1));
   EXPECT_EQ(ledger.raft().committed, state.committed + 1);
+}
+
+// The entries that give the others their votes are lost with what is in front of them.
+TEST_F(LedgerTest, DamageInTheEntriesThatARunBeginsWithIsMendedByTheOthers) {
+  const std::vector<Member> three = {{.region = "a"}, {.region = "b"}, {.region = "c"}};
+  for (const std::size_t place : {0U, 2U, 10U}) {  // in a length, and in an entry
+    for (std::size_t damaged = 0; damaged < 6; ++damaged) {
+      const std::size_t offset = write_beginning(three).at(damaged);
+      const std::string before = read_incarnation(path());
+      flip(records(), offset + place);
+      Ledger ledger(path());
+      EXPECT_NE(ledger.incarnation(), before) << damaged << ", " << place;
+      EXPECT_EQ(ledger.committed(), damaged) << place;
+    }
+  }
+}
+
+TEST_F(LedgerTest, DamageInARunOfOneRegionIsMendedByNobody) {
+  for (std::size_t damaged = 0; damaged < 4; ++damaged) {
+    const std::size_t offset = write_beginning({{.region = "a"}}).at(damaged);
+    flip(records(), offset + 10);
+    expect_damaged("ledger", [this] { Ledger{path()}; });
+  }
 }
 
 TEST_F(LedgerTest, ADamagedEntryThatIsStillPromisedIsNotLost) {
