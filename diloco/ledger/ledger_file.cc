@@ -75,7 +75,9 @@ void throw_damaged(const std::filesystem::path& path, const std::string& what) {
   throw std::system_error(
       make_error_code(Errc::lineage),
       path.string() + " is damaged (" + what +
-          "): restore it from a backup, or move the region's directory away and start with --join");
+          "): restore the region's directory from a backup, and delete ledger/incarnation in it "
+          "before its first start if the run has other regions, or it votes with promises that it "
+          "forgot. Or move the directory away and start with --join");
 }
 
 LedgerExtent scan_entries(std::string_view bytes, const std::string& run_id,

@@ -104,6 +104,8 @@ class LedgerTest : public ::testing::Test {
       EXPECT_EQ(error.code(), Errc::lineage) << error.what();
       EXPECT_NE(std::string(error.what()).find(file + " is damaged"), std::string::npos)
           << error.what();
+      EXPECT_NE(std::string(error.what()).find("delete ledger/incarnation"), std::string::npos)
+          << "a backup that is put back must not vote: " << error.what();
     }
   }
   void corrupt(std::uintmax_t offset) {
@@ -210,6 +212,17 @@ TEST_F(LedgerTest, WhatItPromisedWasPromisedByADiskThatIsLostOnceItIsDamaged) {
     std::filesystem::copy(path(), directory_.path() / "copy");
     EXPECT_EQ(Ledger(directory_.path() / "copy").incarnation(), now) << "mended once and for all";
   }
+}
+
+// docs/checkpoints.md: how a backup is put back.
+TEST_F(LedgerTest, ACopyWithoutItsIncarnationTakesPartUnderAnotherName) {
+  const std::string before = write_rounds_of_two();
+  std::filesystem::remove(path() / "incarnation");
+  const Ledger ledger(path());
+  EXPECT_NE(ledger.incarnation(), before);
+  EXPECT_NE(ledger.incarnation(), "");
+  EXPECT_EQ(ledger.raft().vote, "");
+  EXPECT_EQ(ledger.committed(), 4U) << "what it knows it still knows";
 }
 
 TEST_F(LedgerTest, EntriesBehindADamagedOneAreCutOffAndKeptAside) {
