@@ -5,7 +5,6 @@
 #include <memory>
 #include <string>
 
-#include <fmt/format.h>
 #include <spdlog/spdlog.h>
 #include <asio/io_context.hpp>
 #include <asio/steady_timer.hpp>
@@ -14,6 +13,7 @@
 #include "apps/run/config/config.h"
 #include "apps/run/region/asked_member.h"
 #include "diloco/coordinator/operator_door.h"
+#include "diloco/files/file_io.h"
 #include "diloco/ledger/ledger.h"
 #include "inter/mesh/mesh.h"
 
@@ -78,13 +78,9 @@ void change(const MembersFlags& flags, const diloco::Member& asked, bool remove)
                                    member->witness == asked.witness;
     if (done) return list(now);
     if (std::chrono::steady_clock::now() > deadline) {
-      throw std::system_error(
-          std::make_error_code(std::errc::timed_out),
-          fmt::format("the run has not taken the change in {} s: most of its regions must be "
-                      "reachable (`causeway status`), and a removal must leave enough votes "
-                      "(`causeway members list`). To remove or change a region that votes, ask at "
-                      "the leader, or in more than half of the other regions",
-                      kPatience.count()));
+      const auto status = diloco::read_file(flags.directory / "status.json");
+      throw std::system_error(std::make_error_code(std::errc::timed_out),
+                              run::why_not_taken(status.value_or(""), kPatience));
     }
     asio::steady_timer(context, kPoll).wait();
   }

@@ -44,6 +44,49 @@ Judgement refuse(const wire::Greeting& theirs, RefusalKind kind, const std::stri
           .peers_incarnation = {}};
 }
 
+// A fork begins with what its parent trained.
+bool holds_work(Round version, const std::string& parent_run_id) {
+  return version > 0 || !parent_run_id.empty();
+}
+
+std::string rounds(Round version) {
+  if (version == 0) return "none";
+  return version == 1 ? "1 round" : fmt::format("{} rounds", version);
+}
+
+std::string emptied(const std::string& region) {
+  return "empty the directory of " + region + " and start it with --join";
+}
+
+// Whoever follows it must not lose what was trained.
+std::string way_into_one_run(const Greeting& ours, const wire::Greeting& theirs) {
+  const std::string& peer = theirs.region();
+  if (theirs.run_id() == ours.parent_run_id)
+    return ", from which ours was forked: to let " + peer + " take part in it, " + emptied(peer);
+  if (ours.run_id == theirs.parent_run_id())
+    return ", which was forked from ours: to let " + ours.region + " take part in it, " +
+           emptied(ours.region);
+  const std::string held = fmt::format(". {} holds {} of its run, and {} {} of its: ", ours.region,
+                                       rounds(ours.version), peer, rounds(theirs.version()));
+  const bool here = holds_work(ours.version, ours.parent_run_id);
+  const bool there = holds_work(theirs.version(), theirs.parent_run_id());
+  if (here && there)
+    return held + "one of the two cannot go on. Decide which run is to, keep a copy of the other " +
+           "region's directory, then empty it and start that region with --join";
+  if (!here && !there) return held + "empty the directory of either and start it with --join";
+  return held + emptied(here ? peer : ours.region);
+}
+
+Judgement refuse_run(const Greeting& ours, const wire::Greeting& theirs) {
+  Judgement judgement =
+      refuse(theirs, RefusalKind::lineage,
+             ours.region + " belongs to run " + ours.run_id + ", " + theirs.region() + " to run " +
+                 theirs.run_id() + way_into_one_run(ours, theirs));
+  judgement.comes_with_nothing = holds_work(ours.version, ours.parent_run_id) &&
+                                 !holds_work(theirs.version(), theirs.parent_run_id());
+  return judgement;
+}
+
 }  // namespace
 
 std::string settings_digest(const std::string& shared_config) {
@@ -59,6 +102,7 @@ std::string serialize(const Greeting& greeting) {
   encode(hash_text(greeting.shared_config), message.mutable_config_hash());
   message.set_shared_config(greeting.shared_config);
   message.set_version(greeting.version);
+  message.set_parent_run_id(greeting.parent_run_id);
   return message.SerializeAsString();
 }
 
@@ -90,14 +134,8 @@ Judgement judge(const Greeting& ours, const std::string& peer, const std::string
         theirs, RefusalKind::configuration,
         config_differences({ours.shared_config, "here"}, {theirs.shared_config(), "in " + peer}));
   }
-  if (!ours.run_id.empty() && !theirs.run_id().empty() && ours.run_id != theirs.run_id()) {
-    const std::string fork =
-        theirs.run_id() == ours.parent_run_id ? ", from which ours was forked" : "";
-    return refuse(theirs, RefusalKind::lineage,
-                  ours.region + " belongs to run " + ours.run_id + ", " + peer + " to run " +
-                      theirs.run_id() + fork +
-                      ": start one of them in an empty directory with --join");
-  }
+  if (!ours.run_id.empty() && !theirs.run_id().empty() && ours.run_id != theirs.run_id())
+    return refuse_run(ours, theirs);
   return {.kind = RefusalKind::none,
           .reason = {},
           .peers_run_id = theirs.run_id(),

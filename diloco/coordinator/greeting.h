@@ -16,7 +16,7 @@ struct Greeting {
   std::string incarnation = {};  // of its disk
   std::string shared_config;
   Round version = 0;
-  std::string parent_run_id = {};  // of a forked run; not said, but explained to whoever is there
+  std::string parent_run_id = {};  // of a forked run
 };
 
 // Of the settings that all regions share, for comparing: hexadecimal SHA-256.
@@ -35,6 +35,8 @@ struct Judgement {
   std::string reason;        // for the log and the peer; empty: accepted
   std::string peers_run_id;  // may be empty
   std::string peers_incarnation;
+  // It is in another run, in which nothing was trained, and in ours something was.
+  bool comes_with_nothing = false;
 };
 // `bytes` came from `peer`, whose name is certified.
 Judgement judge(const Greeting& ours, const std::string& peer, const std::string& bytes);

@@ -174,6 +174,8 @@ std::string PeerLinks::judge_greeting(const std::string& peer, const std::string
     reason = judgement.reason;
     const bool other_run = judgement.kind == RefusalKind::lineage;
     if (!other_run) other_runs_.erase(peer);
+    with_nothing_.erase(peer);
+    if (judgement.comes_with_nothing) with_nothing_.insert(peer);
     if (other_run && is_of_another_run(peer, judgement.peers_run_id)) {
       reason = context_.options.region + " begins again in run " + judgement.peers_run_id;
       return change_run_id(judgement.peers_run_id);
@@ -255,9 +257,11 @@ bool PeerLinks::ends_joiners(const std::string& peer) const {
   return options.founder.empty() || peer == options.founder || options.members.size() <= 2;
 }
 
-// A member that got no vote yet may have been told of another run, and learn better. Once others
-// vote here, the run goes on without it.
+// Whoever lost its disk and founded another run is to come back, and ends no region that still has
+// what was trained. A member that got no vote yet may have been told of another run, and learn
+// better. Once others vote here, the run goes on without it.
 bool PeerLinks::counts(const std::string& peer, RefusalKind kind) const {
+  if (kind == RefusalKind::lineage && with_nothing_.contains(peer)) return false;
   const Membership& known = context_.protocol().membership();
   const Member* const member = known.find(peer);
   const bool waits_for_its_vote = member != nullptr && member->incarnation.empty();

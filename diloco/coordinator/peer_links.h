@@ -102,6 +102,7 @@ class PeerLinks : public inter::MeshHandler {
     int greetings = 0;
   };
   std::map<std::string, OtherRun> other_runs_;
+  std::set<std::string> with_nothing_;           // peers whose other run has trained nothing
   std::map<std::string, inter::Endpoint> told_;  // second addresses that the log named
   asio::steady_timer farewell_;                  // to whoever was removed
   inter::Mesh mesh_;

@@ -20,6 +20,8 @@ namespace {
 
 // Entries that are read at once, and kept in memory when a coordinator starts.
 constexpr Index kStride = 64;
+// Entries whose signatures a start checks, although this region made them: half a second's.
+constexpr Index kUncheckedMax = 1024;
 
 // A one-line file; empty if it does not exist.
 std::string read_line(const std::filesystem::path& path) {
@@ -79,6 +81,9 @@ std::string read_incarnation(const std::filesystem::path& ledger_directory) {
 
 std::vector<std::string> damaged_files(const std::filesystem::path& ledger_directory) {
   std::vector<std::string> damaged;
+  const auto checked = read_file(ledger_directory / "checked-signatures");
+  if (checked && !line_without_checksum(*checked))
+    damaged.push_back("its ledger/checked-signatures is damaged: its checksum is not right");
   for (const char* name : {"raft", "contributions", "snapshot", "finished"}) {
     const auto bytes = read_file(ledger_directory / name);
     if (bytes && !without_checksum(*bytes))
@@ -90,13 +95,17 @@ std::vector<std::string> damaged_files(const std::filesystem::path& ledger_direc
   return damaged;
 }
 
-Ledger::Ledger(std::filesystem::path directory, Sign sign, const IsSigned& check)
+Ledger::Ledger(std::filesystem::path directory, Sign sign, const IsSigned& check,
+               const std::string& certificate)
     : directory_(std::move(directory)), sign_(std::move(sign)) {
   create_private_directories(directory_);
   lock();
   run_id_ = read_run_id(directory_);
   open_incarnation();
-  if (sign_ && check) mend_signatures(check);
+  if (sign_ && check) {
+    if (!certificate.empty()) checked_.emplace(directory_ / "checked-signatures", certificate);
+    mend_signatures(check);
+  }
   open_records();
 }
 
@@ -149,46 +158,64 @@ void Ledger::found(const std::string& run_id, const LogEntry& first) {
   run_id_ = run_id;
 }
 
-// No hash holds them, and whoever compares this region with others needs them. An entry is what its
-// hash says it is, whatever became of its signature. What it says of this region's own state only
-// the signature vouched for: it stays if it is the state that the run agreed on.
-void Ledger::mend_signatures(const IsSigned& check) {
-  struct Bad {
-    std::size_t offset;
-    std::optional<Applied> own;
-  };
-  const std::filesystem::path path = directory_ / "records";
-  const std::string bytes = read_file(path).value_or("");
-  std::vector<Bad> bad;
-  std::map<Round, Digest> agreed;
-  Index entries = 0, first_bad = 0;
-  scan_entries(bytes, run_id_, [&](const LedgerEntry& entry, std::size_t offset) {
-    ++entries;
-    if (const auto* record = std::get_if<CommitRecord>(&entry.entry.body))
-      agreed[record->round] = record->state;
-    if (is_signed(entry, check)) return;
-    if (bad.empty()) first_bad = entries;
-    bad.push_back({offset, entry.own});
-  });
-  if (bad.empty()) return;
+namespace {
+
+struct WronglySigned {
+  Index index;
+  std::size_t offset;
+  std::optional<Applied> own;
+};
+
+// Of the entries of `bytes`. Returns how many no longer say which state the region had.
+std::size_t sign_anew(std::string& bytes, const std::vector<WronglySigned>& wrong,
+                      const std::map<Round, Digest>& agreed, const Sign& sign) {
   std::string mended;
   std::size_t copied = 0, unconfirmed = 0;
-  for (const auto& [offset, own] : bad) {
+  for (const auto& [index, offset, own] : wrong) {
     const auto known = own ? agreed.find(own->version) : agreed.end();
     const bool keeps_own = known != agreed.end() && known->second == own->state;
     if (own && !keeps_own) ++unconfirmed;
     const auto entry = entry_at(bytes, offset);
     mended.append(bytes, copied, offset - copied);
-    mended += signed_anew(entry, keeps_own, sign_);
+    mended += signed_anew(entry, keeps_own, sign);
     copied = offset + entry.size();
   }
-  replace_file(path, mended.append(bytes, copied), Durability::on_disk);
-  spdlog::error(
-      "{}: the signatures of {} of {} entries, entry {} first, were not this region's and were "
-      "made "
-      "anew: the disk changed them, or this region has another key than when it wrote them. {} of "
-      "them no longer say which state this region contributed from",
-      path.string(), bad.size(), entries, first_bad, unconfirmed);
+  bytes = mended.append(bytes, copied);
+  return unconfirmed;
+}
+
+}  // namespace
+
+// No hash holds them, and whoever compares this region with others needs them. An entry is what its
+// hash says it is, whatever became of its signature. What it says of this region's own state only
+// the signature vouched for: it stays if it is the state that the run agreed on.
+void Ledger::mend_signatures(const IsSigned& check) {
+  const std::filesystem::path path = directory_ / "records";
+  std::string bytes = read_file(path).value_or("");
+  const std::size_t checked = checked_ ? checked_->take(bytes) : 0;
+  if (checked_ && checked == bytes.size()) return;
+  Index entries = 0;
+  std::vector<WronglySigned> wrong;
+  std::map<Round, Digest> agreed;
+  scan_entries(bytes, run_id_, [&](const LedgerEntry& entry, std::size_t offset) {
+    ++entries;
+    if (const auto* record = std::get_if<CommitRecord>(&entry.entry.body))
+      agreed[record->round] = record->state;
+    if (offset < checked || is_signed(entry, check)) return;
+    wrong.push_back({.index = entries, .offset = offset, .own = entry.own});
+  });
+  if (!wrong.empty()) {
+    const std::size_t unconfirmed = sign_anew(bytes, wrong, agreed, sign_);
+    replace_file(path, bytes, Durability::on_disk);
+    spdlog::error(
+        "{}: the signatures of {} of {} entries, entry {} first, were not this region's and were "
+        "made anew: the disk changed them, or this region has another key than when it wrote them. "
+        "{} of them no longer say which state this region contributed from",
+        path.string(), wrong.size(), entries, wrong.front().index, unconfirmed);
+  }
+  if (!checked_) return;
+  checked_->add_up_to(entries, bytes, checked);
+  checked_->save();
 }
 
 void Ledger::open_records() {
@@ -219,8 +246,7 @@ void Ledger::recover_promises(const LedgerExtent& extent, const Membership& newe
       recover(extent, committed_, read_file(directory_ / "raft").value_or(""));
   const std::string lost = incarnation_.empty() ? "ledger/incarnation is damaged" : recovery.lost;
   if (!lost.empty()) {
-    // Nobody else has what only this region knew.
-    if (newest.voters() < 2) throw_damaged(directory_, lost);
+    if (!others_may_have_it(extent, newest, recovery)) throw_damaged(directory_, lost);
     spdlog::error(
         "{}: {}. What was behind it is not used. This region has no vote until the others have "
         "given it a new one, and gets the rest of the log from them. Check the disk",
@@ -228,15 +254,32 @@ void Ledger::recover_promises(const LedgerExtent& extent, const Membership& newe
     rename_voter();
   }
   const bool unfinished = lost.empty() && extent.damage.empty();
-  if (!unfinished && extent.whole_bytes < std::filesystem::file_size(directory_ / "records")) {
-    const std::string all = read_file(directory_ / "records").value_or("");
-    replace_file(directory_ / "records.damaged", all.substr(extent.whole_bytes),
-                 Durability::on_disk);
-    cut_records(extent.whole_bytes);
-  }
+  if (!unfinished) set_damaged_aside(extent.whole_bytes);
   if (lost.empty()) return;
   const Promises& rest = recovery.promises;
   save_raft(std::max<Term>(rest.term, 1), "", rest.first_index, {});
+}
+
+// Nobody else has what only this region knew: others have it once they vote. Which of them do, the
+// entries that are lost may have said. Then it is enough that the others are named: at worst this
+// region waits for some that have nothing.
+bool Ledger::others_may_have_it(const LedgerExtent& extent, const Membership& newest,
+                                const Recovery& recovery) const {
+  const std::string all = read_file(directory_ / "records").value_or("");
+  const std::string_view damaged = std::string_view(all).substr(extent.whole_bytes);
+  const std::string raft = read_file(directory_ / "raft").value_or("");
+  if (std::max(newest.voters(), voters_behind(damaged, raft)) >= 2) return true;
+  const bool promises_are_whole = recovery.promises.term > 0;
+  const bool lacks_entries = !damaged.empty() || (promises_are_whole && !recovery.lost.empty());
+  return lacks_entries && newest.members.size() >= 2;
+}
+
+// What is behind the entries that are whole.
+void Ledger::set_damaged_aside(std::size_t whole_bytes) {
+  const std::string all = read_file(directory_ / "records").value_or("");
+  if (all.size() <= whole_bytes) return;
+  replace_file(directory_ / "records.damaged", all.substr(whole_bytes), Durability::on_disk);
+  cut_records(whole_bytes);
 }
 
 void Ledger::cut_records(std::size_t bytes) {
@@ -295,11 +338,14 @@ void Ledger::append(std::span<const LogEntry> entries, const std::optional<Appli
     const std::string content = content_of(entry);
     head_ = chain_next(head_, content);
     note_offset(records_bytes_ + bytes.size());
-    bytes += ledger_bytes(content, head_, own, sign_);
+    const std::string one = ledger_bytes(content, head_, own, sign_);
+    if (checked_) checked_->add(one);
+    bytes += one;
   }
   write_all(records_fd_, std::as_bytes(std::span(bytes)), path);
   records_bytes_ += bytes.size();
   if (::fsync(records_fd_) != 0) throw_errno("fsync", path);
+  if (checked_ && checked_->unsaved() >= kUncheckedMax) checked_->save();
 }
 
 void Ledger::save_raft(Term term, const std::string& vote, Index first_index,

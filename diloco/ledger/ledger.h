@@ -7,6 +7,7 @@
 //   contributions  this region's own that are not settled, and its newest (payloads: spool)
 //   finished       version and digest that the worker was told to finish at, signed
 //   snapshot       version, digest and blob of the newest snapshot in the spool
+//   checked-signatures  up to where those in records need no check: checked_signatures.h
 //   lock           held by the one coordinator that uses the directory
 //
 // Everything is synced before a call returns, and has checksums or hashes. Damage to records, raft
@@ -22,6 +23,7 @@
 #include <vector>
 
 #include "diloco/files/file_io.h"
+#include "diloco/ledger/checked_signatures.h"
 #include "diloco/ledger/ledger_file.h"
 #include "diloco/log/messages.h"
 #include "diloco/log/raft.h"
@@ -51,7 +53,10 @@ class Ledger : public CommittedLog {
   // being written when the power failed is cut off. Signatures that do not pass `check` are made
   // anew. The log says what was lost to damage. Throws std::system_error:
   // Errc::lineage naming the file if it is damaged or locked, or the failed operation.
-  explicit Ledger(std::filesystem::path directory, Sign sign = {}, const IsSigned& check = {});
+  // With `certificate`, the SHA-256 in hex digits of the one that `check` goes by, what passed is
+  // not checked again while its bytes are the same.
+  explicit Ledger(std::filesystem::path directory, Sign sign = {}, const IsSigned& check = {},
+                  const std::string& certificate = {});
   ~Ledger() override;
   Ledger(const Ledger&) = delete;
   Ledger& operator=(const Ledger&) = delete;
@@ -91,6 +96,9 @@ class Ledger : public CommittedLog {
   void open_records();
   void mend_signatures(const IsSigned& check);
   void recover_promises(const LedgerExtent& extent, const Membership& newest);
+  bool others_may_have_it(const LedgerExtent& extent, const Membership& newest,
+                          const Recovery& recovery) const;
+  void set_damaged_aside(std::size_t whole_bytes);
   void rename_voter();
   void cut_records(std::size_t bytes);
   void note_offset(std::size_t offset);
@@ -103,6 +111,7 @@ class Ledger : public CommittedLog {
   std::string incarnation_;
   Index committed_ = 0;
   std::size_t records_bytes_ = 0;
+  std::optional<CheckedSignatures> checked_;
   std::vector<std::size_t> offsets_;  // of every kStride-th entry, from the first on: ledger.cc
   Digest head_{};
 };

@@ -75,7 +75,9 @@ void throw_damaged(const std::filesystem::path& path, const std::string& what) {
   throw std::system_error(
       make_error_code(Errc::lineage),
       path.string() + " is damaged (" + what +
-          "): restore it from a backup, or move the region's directory away and start with --join");
+          "): restore the region's directory from a backup, and delete ledger/incarnation in it "
+          "before its first start if the run has other regions, or it votes with promises that it "
+          "forgot. Or move the directory away and start with --join");
 }
 
 LedgerExtent scan_entries(std::string_view bytes, const std::string& run_id,
@@ -240,6 +242,49 @@ Recovery recover(const LedgerExtent& records, Index committed, std::string_view 
                                      promises->entries.end());
   }
   return recovery;
+}
+
+namespace {
+
+std::size_t voters_of(const LogEntry& entry) {
+  const auto* const members = std::get_if<Membership>(&entry.body);
+  return members == nullptr ? 0 : members->voters();
+}
+
+// The entry that begins at `offset`, if these bytes are one.
+std::optional<wire::LedgerEntry> entry_if_any(std::string_view bytes, std::size_t offset) {
+  if (!end_of_entry(bytes, offset)) return std::nullopt;
+  const std::string_view body = entry_at(bytes, offset).substr(kLengthBytes);
+  wire::LedgerEntry entry;
+  const bool parsed = entry.ParseFromArray(body.data(), static_cast<int>(body.size()));
+  return parsed && entry.hash().size() == sizeof(Digest) ? std::optional(entry) : std::nullopt;
+}
+
+// The entry behind the one that begins at `offset`, if it follows that one's hash as it stands.
+std::optional<LogEntry> intact_next(std::string_view bytes, std::size_t offset) {
+  const auto before = entry_if_any(bytes, offset);
+  const std::size_t next = before ? *end_of_entry(bytes, offset) : bytes.size();
+  if (!end_of_entry(bytes, next)) return std::nullopt;
+  wire::LedgerEntry entry;
+  const std::string body(entry_at(bytes, next).substr(kLengthBytes));
+  if (!follows(body, decode_digest(before->hash()), entry)) return std::nullopt;
+  return unpack(entry).entry;
+}
+
+}  // namespace
+
+// The length of the damaged entry may be wrong, so that the next one can begin anywhere.
+std::size_t voters_behind(std::string_view damaged, std::string_view raft) {
+  std::size_t voters = 0;
+  for (std::size_t at = 0; at < damaged.size();) {
+    const std::optional<LogEntry> next = intact_next(damaged, at);
+    if (next) voters = std::max(voters, voters_of(*next));
+    at = next ? *end_of_entry(damaged, at) : at + 1;
+  }
+  const auto promises = parse_promises(raft, PlantedBug::none);
+  if (!promises) return voters;
+  for (const LogEntry& entry : promises->entries) voters = std::max(voters, voters_of(entry));
+  return voters;
 }
 
 }  // namespace causeway::diloco

@@ -107,4 +107,9 @@ struct Recovery {
 Recovery recover(const LedgerExtent& records, Index committed, std::string_view raft,
                  PlantedBug planted = PlantedBug::none);
 
+// The most voters that an intact membership names behind the damage: in `damaged`, what is left of
+// `ledger/records` from its first damaged entry on, and in the bytes of `ledger/raft`. A run begins
+// with one voter, and the entry that makes more of them may be among those that are cut off.
+std::size_t voters_behind(std::string_view damaged, std::string_view raft);
+
 }  // namespace causeway::diloco

@@ -123,14 +123,27 @@ bool Electorate::may_stand() const {
   return votes(self_) || (before != nullptr && votes(self_, *before));
 }
 
-// Voters whose disk is known to be gone.
+// A voter whose disk is known to be gone.
+bool Electorate::is_lost(const Member& member) const {
+  const auto connected = incarnations_.find(member.region);
+  return !member.incarnation.empty() && connected != incarnations_.end() &&
+         connected->second != member.incarnation;
+}
+
 std::size_t Electorate::lost_voters(const Membership& membership) const {
-  return static_cast<std::size_t>(
-      std::ranges::count_if(membership.members, [this](const Member& member) {
-        const auto connected = incarnations_.find(member.region);
-        return !member.incarnation.empty() && connected != incarnations_.end() &&
-               connected->second != member.incarnation;
-      }));
+  return static_cast<std::size_t>(std::ranges::count_if(
+      membership.members, [this](const Member& member) { return is_lost(member); }));
+}
+
+std::vector<std::string> Electorate::lost() const {
+  std::vector<std::string> regions;
+  for (const Member& member : membership().members)
+    if (is_lost(member)) regions.push_back(member.region);
+  return regions;
+}
+
+bool Electorate::lost_for_good() const {
+  return membership().voters() - lost_voters(membership()) < quorum();
 }
 
 std::size_t Electorate::quorum(const Membership& membership) const {

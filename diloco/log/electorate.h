@@ -89,11 +89,16 @@ class Electorate {
   bool may_stand() const;
   // A majority of the voters; or all that are left when a minority of them is lost.
   std::size_t quorum() const { return quorum(membership()); }
+  // Voters whose disk is known to be gone, as they are here with another one.
+  std::vector<std::string> lost() const;
+  // These alone keep the others from deciding anything, for good: nobody can name their new disks.
+  bool lost_for_good() const;
   // Whether these are enough to elect a leader, and to commit an entry.
   bool may_decide(const std::set<std::string>& regions) const;
 
  private:
   bool votes(const std::string& region, const Membership& membership) const;
+  bool is_lost(const Member& member) const;
   std::size_t lost_voters(const Membership& membership) const;
   std::size_t quorum(const Membership& membership) const;
   bool is_quorum(const std::set<std::string>& regions, const Membership& membership) const;

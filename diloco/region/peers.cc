@@ -92,7 +92,9 @@ void Peers::doubt(const std::string& peer, const std::string& what, const Member
   if (believes || members.members.size() - against < members.majority()) {
     return out_.end(4, what +
                            ": one of the two ledgers was replaced or edited; `causeway verify` "
-                           "finds where. Restore it, or start that region afresh with --join");
+                           "finds where. Restore that region's directory from a backup, and "
+                           "delete ledger/incarnation in it before its first start; or start the "
+                           "region afresh with --join");
   }
   const auto [named, first] = named_at_.try_emplace(peer, now);
   if (!first && now < named->second + kNamedAgain) return;

@@ -338,10 +338,37 @@ std::string votes_sentence(const Region& of) {
          (unreachable.empty() ? "" : " (" + unreachable + " unreachable)");
 }
 
+// Where that is to be read which no waiting mends.
+constexpr const char* kMostLostPage = "docs/life-of-a-run.md, \"Most regions are lost for good\"";
+
+// Of a region that joins, before its first entry is there.
+std::string log_sentence(const Region& of) {
+  if (of.agreement.leader()) return "the run's log from " + *of.agreement.leader();
+  std::string reachable;
+  for (const std::string& peer : of.peers.up()) inter::append_item(reachable, peer);
+  if (reachable.empty()) return "the run's log: no region of the run can be reached";
+  return fmt::format(
+      "the run's log from a leader, and none of those that can be reached ({}) is "
+      "one. If that stays so although all regions are up: {}",
+      reachable, kMostLostPage);
+}
+
+std::string lost_sentence(const Region& of) {
+  std::string lost;
+  for (const std::string& region : of.agreement.raft().electorate().lost())
+    inter::append_item(lost, region);
+  return fmt::format(
+      "a leader, which cannot be elected any more: the disks with which {} voted "
+      "are lost, and most votes of the run with them. Begin again from the "
+      "directory that holds most rounds, with --fork: {}",
+      lost, kMostLostPage);
+}
+
 std::string no_leader_sentence(const Region& of) {
   const Membership& membership = of.agreement.members();
   const Raft& raft = of.agreement.raft();
-  if (membership.members.empty()) return "the run's log";
+  if (membership.members.empty()) return log_sentence(of);
+  if (raft.electorate().lost_for_good()) return lost_sentence(of);
   std::string unreachable;
   std::size_t reachable = raft.electorate().votes(of.options.self) ? 1 : 0;
   for (const Member& member : membership.members) {
@@ -403,7 +430,11 @@ std::string catching_up_sentence(const Region& of) {
 
 std::string cut_off_sentence(const Region& of) {
   const std::string fetching = fetching_sentence(of);
-  return of.agreement.leader() && !fetching.empty() ? fetching : no_leader_sentence(of);
+  const bool led = of.agreement.leader().has_value();
+  // What is trained after such a loss is for nothing.
+  if (!led && of.agreement.raft().electorate().lost_for_good()) return no_leader_sentence(of);
+  return (led && !fetching.empty() ? fetching : no_leader_sentence(of)) +
+         "; training goes on meanwhile";
 }
 
 // For the round to be decided and agreed on.
@@ -441,7 +472,8 @@ std::string waiting_for(const Region& of, const Leader& leader, const Beginning&
       const bool has_ended = of.history.over() && of.worker.told_to_finish();
       return has_ended ? last_round_sentence(of, end) : "this region's workers";
     }
-    if (of.worker.continuing()) return cut_off_sentence(of) + "; training goes on meanwhile";
+    if (of.worker.continuing()) return cut_off_sentence(of);
+    if (of.agreement.members().members.empty()) return log_sentence(of);
     if (!of.worker.ready()) return {};
     if (std::string sentence = data_check.waiting_for(now);
         of.worker.has_more() && !sentence.empty())

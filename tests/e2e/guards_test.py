@@ -101,7 +101,7 @@ def some(ranges, chance, count=12):
 def ranges_of(name, data, chance):
     if name == "ledger/records":
         return entries_of(data)
-    if name in ("ledger/run", "ledger/incarnation"):
+    if name in ("ledger/run", "ledger/incarnation", "ledger/checked-signatures"):
         return lines_of(data)
     if name.endswith(".json"):
         return some(lines_of(data), chance)

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include "apps/run/config/config.h"
+#include "apps/run/region/parse_object.h"
 #include "inter/base/text.h"
 
 namespace causeway::run {
@@ -64,6 +65,24 @@ std::string dial_only_warning(const diloco::Membership& membership, const diloco
       "and stops while none of these has links to both. If anybody can dial {0}, give its address. "
       "Otherwise leave {1} out of the file with which {0} starts: it may not name two such regions",
       asked.region, others.dial_only, others.carriers);
+}
+
+std::string why_not_taken(const std::string& status_json, std::chrono::seconds patience) {
+  const std::string untaken =
+      fmt::format("the run has not taken the change in {} s: ", patience.count());
+  const auto status = parse_object(status_json);
+  if (status && get<std::string>(*status, "leader").empty())
+    return untaken +
+           fmt::format(
+               "it has no leader, who alone can take it. This region waits for {}. If most "
+               "of the regions that vote are out of reach, mend their links and ask again; "
+               "if they are lost for good, no change can be taken any more: "
+               "docs/life-of-a-run.md, \"Most regions are lost for good\"",
+               get<std::string>(*status, "waiting"));
+  return untaken +
+         "most of its regions must be reachable (`causeway status`), and a removal must leave "
+         "enough votes (`causeway members list`). To remove or change a region that votes, ask at "
+         "the leader, or in more than half of the other regions";
 }
 
 }  // namespace causeway::run

@@ -1,6 +1,7 @@
 // What `causeway members add` may ask for, judged by the members that the run has.
 #pragma once
 
+#include <chrono>
 #include <string>
 
 #include "diloco/log/membership.h"
@@ -13,5 +14,9 @@ diloco::Member asked_member(const diloco::Membership& membership, diloco::Member
 
 // On a member that nobody can dial; empty: there is nothing to say.
 std::string dial_only_warning(const diloco::Membership& membership, const diloco::Member& asked);
+
+// Why the run has not taken a change for so long, and what to do: by the region's status.json, of
+// which there may be none.
+std::string why_not_taken(const std::string& status_json, std::chrono::seconds patience);
 
 }  // namespace causeway::run

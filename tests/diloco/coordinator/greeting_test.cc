@@ -37,6 +37,44 @@ TEST(Greeting, OfTheRunThatOursWasForkedFromIsRefusedAndSaysSo) {
       << judgement.reason;
 }
 
+TEST(Greeting, OfAnotherRunSaysWhichDirectoryMayBeEmptied) {
+  const auto said = [](Round ours, Round theirs) {
+    Greeting a = greeting("a", "run"), b = greeting("b", "other");
+    a.version = ours;
+    b.version = theirs;
+    return judge(a, "b", serialize(b));
+  };
+  const auto has = [&](const Judgement& judgement, const std::string& clause) {
+    return judgement.reason.find(clause) != std::string::npos;
+  };
+  const Judgement empty_there = said(18, 0), empty_here = said(0, 1);
+  EXPECT_TRUE(empty_there.comes_with_nothing);
+  EXPECT_TRUE(has(empty_there,
+                  "a holds 18 rounds of its run, and b none of its: empty the directory of b and "
+                  "start it with --join"))
+      << empty_there.reason;
+  EXPECT_FALSE(empty_here.comes_with_nothing);
+  EXPECT_TRUE(has(empty_here,
+                  "a holds none of its run, and b 1 round of its: empty the directory "
+                  "of a and start it"))
+      << empty_here.reason;
+  EXPECT_TRUE(has(said(0, 0), "empty the directory of either"));
+  EXPECT_FALSE(said(0, 0).comes_with_nothing);
+  EXPECT_TRUE(has(said(3, 4), "Decide which run is to, keep a copy")) << said(3, 4).reason;
+  EXPECT_FALSE(said(3, 4).comes_with_nothing);
+}
+
+TEST(Greeting, OfAForkThatHasNoRoundYetIsNotThatOfAnEmptyRun) {
+  Greeting ours = greeting("a", "parent"), theirs = greeting("b", "fork");
+  ours.version = 7;
+  theirs.parent_run_id = "parent";
+  const Judgement judgement = judge(ours, "b", serialize(theirs));
+  EXPECT_FALSE(judgement.comes_with_nothing);
+  EXPECT_NE(judgement.reason.find("b to run fork, which was forked from ours: to let a take part"),
+            std::string::npos)
+      << judgement.reason;
+}
+
 TEST(Greeting, OfAnotherConfigurationIsRefusedWithTheDifference) {
   const Judgement judgement = judge(greeting("a", "run", "k = 4\nlr = 1\n"), "b",
                                     serialize(greeting("b", "run", "k = 6\nlr = 1\n")));

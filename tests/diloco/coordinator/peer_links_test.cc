@@ -281,6 +281,24 @@ TEST(PeerLinks, GiveAJoinerOfAnotherRunTimeToLearnBetter) {
   EXPECT_EQ(region.ending_.outcome()->exit_code, 4);
 }
 
+// Its founder lost its disk and founded another run.
+TEST(PeerLinks, EndNoRegionThatHasRoundsForOneThatHasNone) {
+  testing::LoneRegion region;
+  region.begin();
+  region.driver_->handle(WorkerContributed{region.contribution()});
+  ASSERT_EQ(region.driver_->protocol().version(), 1U);
+  PeerLinks links(region.context());
+  Greeting other = of_run("other", "b");
+  const std::string reason = links.judge_greeting("b", serialize(other));
+  EXPECT_NE(reason.find("empty the directory of b"), std::string::npos) << reason;
+  links.on_refused_by("b", inter::LinkError(inter::Errc::refused, reason));
+  EXPECT_FALSE(region.ending_.outcome());
+  other.version = 1;
+  links.judge_greeting("b", serialize(other));
+  ASSERT_TRUE(region.ending_.outcome()) << "what is trained there is not to be lost, either";
+  EXPECT_EQ(region.ending_.outcome()->exit_code, 4);
+}
+
 TEST(PeerLinks, EndWhereTooManyAreOfAnotherRun) {
   testing::LoneRegion region;
   PeerLinks links(region.context());

@@ -72,7 +72,8 @@ TEST(Coordinator, AnotherRegionsDirectoryIsRefused) {
   EXPECT_NE(outcome->message.find("is that of region a"), std::string::npos) << outcome->message;
 }
 
-TEST(Coordinator, ARegionOfAnotherRunIsRefused) {
+// The founder lost its disk and founded another run while the other region was away.
+TEST(Coordinator, OfTwoRunsTheOneWithoutRoundsEndsAndSaysWhatToDo) {
   TestRun run({"a", "b"}, 2);
   run.start_all();
   expect_complete(run, {"a", "b"}, 2);
@@ -81,10 +82,17 @@ TEST(Coordinator, ARegionOfAnotherRunIsRefused) {
   std::filesystem::remove_all(run.directory("a"));
   run.start("b", Start::resume);
   run.start("a", Start::found);
-  const auto outcome = run.outcome("b");
+  const auto outcome = run.outcome("a");
   ASSERT_TRUE(outcome);
   EXPECT_EQ(outcome->exit_code, 4) << outcome->message;
   EXPECT_NE(outcome->message.find("belongs to run"), std::string::npos) << outcome->message;
+  EXPECT_NE(outcome->message.find("empty the directory of a and start it with --join"),
+            std::string::npos)
+      << outcome->message;
+  run.stop("b");
+  const auto other = run.outcome("b");
+  ASSERT_TRUE(other);
+  EXPECT_NE(other->exit_code, 4) << other->message;
 }
 
 }  // namespace

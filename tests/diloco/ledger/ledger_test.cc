@@ -5,6 +5,7 @@
 #include <filesystem>
 #include <fstream>
 #include <limits>
+#include <memory>
 #include <system_error>
 
 #include "diloco/files/error.h"
@@ -65,6 +66,28 @@ class LedgerTest : public ::testing::Test {
     ledger.save_raft(5, "b", 5, promised);
     return ledger.incarnation();
   }
+  // As a run begins: its founder votes, then the other regions one by one. Returns where each entry
+  // begins.
+  std::vector<std::size_t> write_beginning(std::vector<Member> members) {
+    std::filesystem::remove_all(path());
+    Ledger ledger(path());
+    ledger.set_run_id("run-1");
+    std::vector<LogEntry> log;
+    for (Member& member : members) {
+      member.incarnation = "disk";
+      Membership membership;
+      for (const Member& each : members) membership = with(membership, each);
+      log.push_back({.term = 1, .body = membership});
+      if (log.size() == 1) log.push_back({.term = 1, .body = {}});
+    }
+    ledger.append(log);
+    ledger.append(entries(0, 2));
+    ledger.save_raft(5, "a", log.size() + 3, {});
+    std::vector<std::size_t> offsets;
+    scan_ledger(records(), "run-1",
+                [&](const LedgerEntry&, std::size_t offset) { offsets.push_back(offset); });
+    return offsets;
+  }
   static void flip(const std::filesystem::path& file_name, std::uintmax_t offset) {
     std::fstream file(file_name, std::ios::in | std::ios::out | std::ios::binary);
     file.seekg(static_cast<std::streamoff>(offset));
@@ -82,6 +105,8 @@ class LedgerTest : public ::testing::Test {
       EXPECT_EQ(error.code(), Errc::lineage) << error.what();
       EXPECT_NE(std::string(error.what()).find(file + " is damaged"), std::string::npos)
           << error.what();
+      EXPECT_NE(std::string(error.what()).find("delete ledger/incarnation"), std::string::npos)
+          << "a backup that is put back must not vote: " << error.what();
     }
   }
   void corrupt(std::uintmax_t offset) {
@@ -190,6 +215,17 @@ TEST_F(LedgerTest, WhatItPromisedWasPromisedByADiskThatIsLostOnceItIsDamaged) {
   }
 }
 
+// docs/checkpoints.md: how a backup is put back.
+TEST_F(LedgerTest, ACopyWithoutItsIncarnationTakesPartUnderAnotherName) {
+  const std::string before = write_rounds_of_two();
+  std::filesystem::remove(path() / "incarnation");
+  const Ledger ledger(path());
+  EXPECT_NE(ledger.incarnation(), before);
+  EXPECT_NE(ledger.incarnation(), "");
+  EXPECT_EQ(ledger.raft().vote, "");
+  EXPECT_EQ(ledger.committed(), 4U) << "what it knows it still knows";
+}
+
 TEST_F(LedgerTest, EntriesBehindADamagedOneAreCutOffAndKeptAside) {
   const std::string before = write_rounds_of_two();
   const std::uintmax_t whole = std::filesystem::file_size(records());
@@ -204,6 +240,29 @@ TEST_F(LedgerTest, EntriesBehindADamagedOneAreCutOffAndKeptAside) {
   const LogEntry again = entries(0, 1).front();
   ledger.append(std::span(&again, 1));
   EXPECT_EQ(ledger.raft().committed, state.committed + 1);
+}
+
+// The entries that give the others their votes are lost with what is in front of them.
+TEST_F(LedgerTest, DamageInTheEntriesThatARunBeginsWithIsMendedByTheOthers) {
+  const std::vector<Member> three = {{.region = "a"}, {.region = "b"}, {.region = "c"}};
+  for (const std::size_t place : {0U, 2U, 10U}) {  // in a length, and in an entry
+    for (std::size_t damaged = 0; damaged < 6; ++damaged) {
+      const std::size_t offset = write_beginning(three).at(damaged);
+      const std::string before = read_incarnation(path());
+      flip(records(), offset + place);
+      Ledger ledger(path());
+      EXPECT_NE(ledger.incarnation(), before) << damaged << ", " << place;
+      EXPECT_EQ(ledger.committed(), damaged) << place;
+    }
+  }
+}
+
+TEST_F(LedgerTest, DamageInARunOfOneRegionIsMendedByNobody) {
+  for (std::size_t damaged = 0; damaged < 4; ++damaged) {
+    const std::size_t offset = write_beginning({{.region = "a"}}).at(damaged);
+    flip(records(), offset + 10);
+    expect_damaged("ledger", [this] { Ledger{path()}; });
+  }
 }
 
 TEST_F(LedgerTest, ADamagedEntryThatIsStillPromisedIsNotLost) {
@@ -260,6 +319,97 @@ TEST_F(LedgerTest, CutsOffAnUnfinishedEntryAtAnyLength) {
     std::filesystem::resize_file(records(), whole - cut);
     EXPECT_EQ(Ledger(path()).raft().committed, 1) << cut;
   }
+}
+
+// Opens a ledger whose signatures are the content and a mark, and counts those that are checked.
+class SignedLedger : public LedgerTest {
+ protected:
+  std::unique_ptr<Ledger> open(const std::string& certificate = "cert-1") {
+    checks_ = 0;
+    return std::make_unique<Ledger>(
+        path(), [](const std::string& content) { return content + "!"; },
+        [this](const std::string& content, const std::string& signature) {
+          ++checks_;
+          return signature == content + "!";
+        },
+        certificate);
+  }
+  int checks_of_a_start(const std::string& certificate = "cert-1") {
+    open(certificate);
+    return checks_;
+  }
+  // In one life of its process.
+  void write(Round first, Round count) {
+    const std::unique_ptr<Ledger> ledger = open();
+    if (ledger->run_id().empty()) ledger->set_run_id("run-1");
+    ledger->append(entries(first, count));
+    ledger->save_raft(1, "", first + count + 1, {});
+  }
+  bool all_are_signed() {
+    bool all = true;
+    scan_ledger(records(), "run-1", [&all](const LedgerEntry& entry, std::size_t) {
+      all = all && is_signed(entry, [](const std::string& content, const std::string& signature) {
+              return signature == content + "!";
+            });
+    });
+    return all;
+  }
+
+  int checks_ = 0;
+};
+
+TEST_F(SignedLedger, IsCheckedOnceAndFromThereOn) {
+  write(0, 5);
+  EXPECT_EQ(checks_of_a_start(), 5);
+  EXPECT_EQ(checks_of_a_start(), 0);
+  write(5, 2);
+  EXPECT_EQ(checks_of_a_start(), 2);
+  EXPECT_EQ(checks_of_a_start(), 0);
+  EXPECT_EQ(open()->committed(), 7U);
+  const Digest head = open()->head();
+  EXPECT_EQ(head, Ledger(path()).head()) << "whoever has no certificate reads the same";
+}
+
+TEST_F(SignedLedger, OfALongLifeIsNotCheckedAllAtTheNextStart) {
+  write(0, 1500);
+  EXPECT_EQ(checks_of_a_start(), 0) << "it was noted on the way";
+}
+
+TEST_F(SignedLedger, IsCheckedAgainWithAnotherCertificate) {
+  write(0, 5);
+  checks_of_a_start();
+  EXPECT_EQ(checks_of_a_start("cert-2"), 5);
+  EXPECT_EQ(checks_of_a_start("cert-2"), 0);
+}
+
+// The chain of the entries' hashes leaves signatures out.
+TEST_F(SignedLedger, OfWhichTheDiskChangedASignatureIsCheckedAndSignedAnew) {
+  write(0, 5);
+  checks_of_a_start();
+  std::vector<std::size_t> ends;
+  scan_ledger(records(), "run-1",
+              [&](const LedgerEntry&, std::size_t offset) { ends.push_back(offset); });
+  ends.push_back(std::filesystem::file_size(records()));
+  for (std::size_t entry = 1; entry < ends.size(); ++entry) {
+    flip(records(), ends[entry] - 1);  // the signature is what an entry ends with
+    EXPECT_FALSE(all_are_signed());
+    EXPECT_EQ(checks_of_a_start(), 5) << entry;
+    EXPECT_TRUE(all_are_signed()) << entry;
+    EXPECT_EQ(checks_of_a_start(), 0) << entry;
+  }
+}
+
+TEST_F(SignedLedger, IsCheckedAgainWhereWhatWasNotedIsDamaged) {
+  write(0, 5);
+  checks_of_a_start();
+  const std::filesystem::path noted = path() / "checked-signatures";
+  EXPECT_TRUE(damaged_files(path()).empty());
+  flip(noted, 0);
+  EXPECT_EQ(damaged_files(path()).size(), 1U);
+  EXPECT_EQ(checks_of_a_start(), 5);
+  EXPECT_EQ(checks_of_a_start(), 0) << "it is written anew";
+  std::filesystem::remove(noted);
+  EXPECT_EQ(checks_of_a_start(), 5);
 }
 
 TEST_F(LedgerTest, IsLockedAgainstASecondCoordinator) {

@@ -48,6 +48,20 @@ TEST(Electorate, AMinorityOfLostDisksIsNotWaitedFor) {
   EXPECT_TRUE(two.may_decide({"a"}));
 }
 
+TEST(Electorate, AMajorityOfLostDisksLeavesNobodyWhoCouldDecide) {
+  Electorate three = electorate({"a", "b", "c"});
+  EXPECT_TRUE(three.lost().empty());
+  three.connect("c", "c2");
+  EXPECT_EQ(three.lost(), (std::vector<std::string>{"c"}));
+  EXPECT_FALSE(three.lost_for_good());
+  three.disconnect("b");
+  EXPECT_FALSE(three.lost_for_good()) << "it may come back with its disk";
+  three.connect("b", "b2");
+  EXPECT_EQ(three.lost(), (std::vector<std::string>{"b", "c"}));
+  EXPECT_TRUE(three.lost_for_good());
+  EXPECT_FALSE(three.may_decide({"a", "b", "c"}));
+}
+
 TEST(Electorate, AnAddedVoteNeedsAMajorityOfThoseBeforeItToo) {
   Electorate grown = electorate({"a", "b"});
   grown.note(2, {.term = 1, .body = members({"a", "b", "c"})});

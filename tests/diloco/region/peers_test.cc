@@ -85,6 +85,8 @@ TEST(Peers, AContradictionCountsWhenAMajorityStandsBehindIt) {
   EXPECT_TRUE(out.ended());
   const std::vector<Action> last = out.take();
   EXPECT_EQ(std::get<EndRun>(last.back()).exit_code, 4);
+  EXPECT_THAT(std::get<EndRun>(last.back()).message,
+              ::testing::HasSubstr("delete ledger/incarnation in it before its first start"));
 }
 
 TEST(Peers, OfTwoNobodyCanTellWhoIsWrong) {
