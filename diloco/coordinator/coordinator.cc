@@ -463,10 +463,11 @@ void Coordinator::Implementation::carry_out(const Note& action) {
   const auto more = notes_.take(inter::LogBudget::kind_of(action.text));
   if (!more) return;
   spdlog::log(level, "{}: {}{}", options_.region, action.text, *more);
-  if (action.severity == Note::Severity::error) {
-    last_error_ = action.text;
-    directory_.files().add_event("error", {}, action.text, driver_->protocol().version());
-  }
+  const bool error = action.severity == Note::Severity::error;
+  if (error) last_error_ = action.text;
+  const std::string event = action.event.empty() && error ? "error" : action.event;
+  if (!event.empty())
+    directory_.files().add_event(event, {}, action.text, driver_->protocol().version());
 }
 
 // ---- The public face ----

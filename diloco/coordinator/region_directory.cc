@@ -21,7 +21,7 @@
 #include <spdlog/spdlog.h>
 
 #include "diloco/coordinator/coordinator.h"
-#include "diloco/coordinator/greeting.h"
+#include "diloco/coordinator/kept_settings.h"
 #include "diloco/files/archive.h"
 #include "diloco/files/error.h"
 #include "diloco/files/fault_point.h"
@@ -62,10 +62,18 @@ std::string objection(const CoordinatorOptions& options) {
   return {};
 }
 
+// Committed ones, or some that may be.
+bool holds_rounds(const RaftState& known) {
+  return known.first > 1 || std::ranges::any_of(known.log, [](const LogEntry& entry) {
+           return std::holds_alternative<CommitRecord>(entry.body);
+         });
+}
+
 }  // namespace
 
 std::optional<RunOutcome> RegionDirectory::open() {
   if (std::optional<RunOutcome> refusal = open_ledger()) return refusal;
+  if (std::optional<RunOutcome> refusal = keep_settings()) return refusal;
   const std::uint64_t capacity_bytes = options_.protocol.spool_bytes == 0
                                            ? std::numeric_limits<std::uint64_t>::max()
                                            : options_.protocol.spool_bytes;
@@ -73,22 +81,28 @@ std::optional<RunOutcome> RegionDirectory::open() {
   spool_.emplace(options_.directory / "spool", capacity_bytes);
   files_.emplace(options_.directory, options_.region);
   if (!options_.kept_config.empty()) open_archive(options_.directory, options_.kept_config);
-  keep_settings();
   return std::nullopt;
 }
 
-// Regions compare their settings with each other, so none of them notices what changed in all of
-// their files, or what a new version of this program chooses for the same file.
-void RegionDirectory::keep_settings() const {
-  const std::filesystem::path kept = options_.directory / "settings.txt";
-  const std::optional<std::string> before = read_file(kept);
-  if (before == options_.shared_config) return;
-  if (before) {
-    spdlog::warn("{}: the run goes on with other settings than this region had before: {}",
-                 options_.region,
-                 config_differences({*before, "before"}, {options_.shared_config, "now"}));
+std::optional<RunOutcome> RegionDirectory::keep_settings() const {
+  const KeptSettings kept(options_.directory);
+  const std::string of_records = kept.changed_for_records(options_.shared_config);
+  if (!of_records.empty() && holds_rounds(ledger_->raft())) {
+    return RunOutcome{
+        2,
+        "this run has rounds that were made with other settings, and only with those can they "
+        "be applied again: " +
+            of_records +
+            ". Put back the values from before, in the files of all regions. A run with other "
+            "settings of the same model can begin with this run's weights: start it with --fork "
+            "in another directory (docs/rounds.md, \"Forking a run\")"};
   }
-  replace_file(kept, options_.shared_config, Durability::on_disk);
+  if (const std::string changed = kept.changed(options_.shared_config); !changed.empty()) {
+    spdlog::warn("{}: the run goes on with other settings than this region had before: {}",
+                 options_.region, changed);
+  }
+  kept.replace(options_.shared_config);
+  return std::nullopt;
 }
 
 std::optional<RunOutcome> RegionDirectory::open_ledger() {
@@ -132,11 +146,8 @@ std::optional<RunOutcome> RegionDirectory::open_ledger() {
 bool RegionDirectory::is_founded_and_not_begun() const {
   const RaftState known = ledger_->raft();
   if (options_.start != Start::found || known.first != 1 || known.log.empty()) return false;
-  const auto holds_round = [](const LogEntry& entry) {
-    return std::holds_alternative<CommitRecord>(entry.body);
-  };
   const auto* const first = std::get_if<Membership>(&known.log.front().body);
-  return first != nullptr && !first->origin && std::ranges::none_of(known.log, holds_round) &&
+  return first != nullptr && !first->origin && !holds_rounds(known) &&
          first->regions() == configured_membership(options_).regions();
 }
 

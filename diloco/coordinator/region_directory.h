@@ -54,7 +54,8 @@ class RegionDirectory {
   std::optional<RunOutcome> open_ledger();
   bool is_founded_and_not_begun() const;
   void found_run();
-  void keep_settings() const;
+  // Refuses those with which the run's records cannot be applied again.
+  std::optional<RunOutcome> keep_settings() const;
 
   const CoordinatorOptions& options_;
   std::optional<inter::SigningKey> signing_key_;

@@ -106,6 +106,22 @@ void append_to_file(const std::filesystem::path& path, std::string_view text) {
   append_whole(open_to_append(path).get(), std::as_bytes(std::span(text)), path);
 }
 
+void append_to_rotated_file(const std::filesystem::path& path, std::string_view text,
+                            std::uint64_t bytes_max) {
+  namespace fs = std::filesystem;
+  const auto older = [&path](const char* number) {
+    return path.parent_path() / (path.stem().string() + number + path.extension().string());
+  };
+  const bool there = fs::exists(fs::symlink_status(path)) && !fs::is_symlink(path);
+  const std::uint64_t size = there ? fs::file_size(path) : 0;
+  if (size > 0 && size + text.size() > bytes_max) {
+    const fs::path newer = older(".1"), oldest = older(".2");
+    if (fs::exists(newer)) fs::rename(newer, oldest);
+    fs::rename(path, newer);
+  }
+  append_to_file(path, text);
+}
+
 void replace_file(const std::filesystem::path& path, std::span<const std::byte> content,
                   Durability durability) {
   AtomicFile file(path);

@@ -58,6 +58,10 @@ void replace_file(const std::filesystem::path& path, std::string_view content,
 Descriptor open_to_append(const std::filesystem::path& path);
 // In one write, so that a crash leaves at most this text unfinished.
 void append_to_file(const std::filesystem::path& path, std::string_view text);
+// The same to a file that is kept up to `bytes_max`, with two older ones: beside name.ext there are
+// name.1.ext and name.2.ext, which is the oldest.
+void append_to_rotated_file(const std::filesystem::path& path, std::string_view text,
+                            std::uint64_t bytes_max);
 
 // Who has a lock: whoever has a copy of the descriptor, such as a process that was forked, or this
 // process alone. Then no other descriptor of the file may be closed meanwhile.

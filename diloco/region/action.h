@@ -96,6 +96,7 @@ struct EndRun {
 struct Note {
   enum class Severity { info, warning, error } severity;
   std::string text;
+  std::string event = {};  // of events.jsonl, which gets it too; empty: an error is "error"
 };
 using Action = std::variant<SendMessage, PushBlob, FetchBlob, RemoveBlob, SaveContributions,
                             SumShard, SaveSnapshot, CheckSnapshot, SaveRaft, AppendLedger,

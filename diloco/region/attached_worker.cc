@@ -120,9 +120,12 @@ void AttachedWorker::distrust() {
       "this region's state of version {} is not the one that the other regions agreed on",
       applied_->version);
   if (++heals_[applied_->version] > kHealsMax) {
-    return out_.end(4, which +
-                           ", and making it again from a snapshot gave the same: this machine "
-                           "or program computes something else; do not let it contribute");
+    return out_.end(
+        4, which +
+               ", and making it again from a snapshot gave the same: this region computes "
+               "something else than the regions that made these rounds. If its settings or its "
+               "program changed (its log names each setting that did), put back what was before. "
+               "Otherwise this machine fails: do not let it contribute");
   }
   distrusted_ = applied_;
   out_.note(Note::Severity::error, which + ": it stops contributing, takes a snapshot and replays");

@@ -157,6 +157,7 @@ void RoundProtocol::add_record(const CommitRecord& record, Index index) {
   region_.shards.look_again();
   summing_.check(record);
   note_budget(record);
+  same_work_.check(record);
   end_.add_record(now_);
   exchange_.settle(record);
   catch_up_.confirm_snapshot();

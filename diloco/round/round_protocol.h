@@ -28,6 +28,7 @@
 #include "diloco/round/exchange.h"
 #include "diloco/round/leader.h"
 #include "diloco/round/run_end.h"
+#include "diloco/round/same_work.h"
 #include "diloco/round/summing.h"
 #include "diloco/round/worker_orders.h"
 
@@ -211,6 +212,7 @@ class RoundProtocol {
   Region region_;
   Beginning beginning_{region_};
   DataCheck data_check_{region_};
+  SameWork same_work_{region_};
   Leader leader_{region_, beginning_};
   CatchUp catch_up_{region_};
   Exchange exchange_{region_, leader_, catch_up_};

@@ -30,7 +30,8 @@ void log_encodings(const std::filesystem::path& directory, diloco::Round round,
   const nlohmann::json line{{"round", round}, {"tensors", std::move(tensors)}};
   try {
     diloco::create_private_directories(directory);
-    diloco::append_to_file(directory / "compression.jsonl", line.dump() + "\n");
+    diloco::append_to_rotated_file(directory / "compression.jsonl", line.dump() + "\n",
+                                   kEncodingLogBytesMax);
   } catch (const std::system_error& error) {
     spdlog::warn("{}; check the disk and its permissions", error.what());
   }

@@ -1,6 +1,7 @@
 // What a region writes down of how it encoded its contributions: compression.jsonl.
 #pragma once
 
+#include <cstdint>
 #include <filesystem>
 #include <span>
 
@@ -8,6 +9,10 @@
 #include "intra/outer/outer_round.h"
 
 namespace causeway::intra {
+
+// As the program's logs, it is kept up to this size, with two older ones, as it grows with every
+// tensor and round: compression.1.jsonl and compression.2.jsonl.
+constexpr std::uint64_t kEncodingLogBytesMax = 16U << 20;
 
 // Appends to compression.jsonl how the contribution to `round` was encoded: one object per round,
 // in it one per tensor. Warns of tensors that the error bound made step up.

@@ -25,7 +25,7 @@ from run_by_hand import RunByHand
 FLIPS = int(os.environ.get("CAUSEWAY_FLIPS", 6))
 SEED = int(os.environ.get("CAUSEWAY_FLIPS_SEED", 1))
 VICTIM = "ap-northeast"
-SHOWN = {"status.json", "status.json.reserve", "events.jsonl", "compression.jsonl", "listening_port", "config.toml", "settings.txt"}
+SHOWN = {"status.json", "status.json.reserve", "events.jsonl", "compression.jsonl", "listening_port", "config.toml"}
 IN_OPEN, IN_MOVE_SELF = 0x20, 0x800
 EVENT = struct.Struct("iIII")
 

@@ -10,7 +10,8 @@ from harness import REGIONS, EndToEnd
 
 # Of which nothing is believed (docs/security.md, "Disks"), by their beginnings.
 UNTRUSTED = ("events.jsonl", "compression.jsonl", "listening_port", "coordinator.log", "worker-", "tensorboard/", "ledger/lock",
-             "report.html", "status.json.reserve", "settings.txt",
+             "report.html", "status.json.reserve",
+             "settings.txt",  # checked by the coordinator that reads it, at its start
              "archive/config.toml",  # gives other states, which are signed, or the same
              "data-digests")  # not part of the run; DataReadingTest flips it
 

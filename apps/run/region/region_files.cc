@@ -102,6 +102,14 @@ std::vector<Event> read_events(const std::filesystem::path& file) {
   return events;
 }
 
+std::map<std::uint64_t, std::string> states_by_round(const std::vector<Event>& events) {
+  std::map<std::uint64_t, std::string> states;
+  for (const Event& event : events) {
+    if (event.event == "round") states[event.round] = event.state;
+  }
+  return states;
+}
+
 std::optional<std::uint16_t> read_listening_port(const std::filesystem::path& region_directory) {
   const std::string text = read_text_file(region_directory / "listening_port");
   std::uint16_t port = 0;

@@ -48,6 +48,9 @@ struct Event {
 };
 // In file order; damaged lines are left out.
 std::vector<Event> read_events(const std::filesystem::path& file);
+// Of one region's: the state after each round. A round may have been applied again, after a restart
+// or because a contribution was taken out of it: the last time counts.
+std::map<std::uint64_t, std::string> states_by_round(const std::vector<Event>& events);
 
 // A process that had to be started again; `causeway simulate` keeps them in restarts.jsonl.
 struct Restart {

@@ -79,10 +79,9 @@ std::string sameness(const Regions& regions) {
       return "<p class=\"bad\">The regions differ: " + escape_html(region.name) + " " + what +
              ".</p>\n";
     };
-    for (const Event& event : region.events) {
-      if (event.event == "round" &&
-          agreed.emplace(event.round, event.state).first->second != event.state)
-        return differs("has another state after round " + format_count(event.round));
+    for (const auto& [round, state] : states_by_round(region.events)) {
+      if (agreed.emplace(round, state).first->second != state)
+        return differs("has another state after round " + format_count(round));
     }
     if (!region.result) continue;
     if (digest.empty()) digest = region.result->params_digest;

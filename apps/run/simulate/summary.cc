@@ -43,19 +43,6 @@ std::optional<double> baseline_loss(const Config& config, const std::filesystem:
   return result->val_loss();
 }
 
-using StatesByRound = std::map<std::uint64_t, std::string>;
-
-// Nothing if a round was applied twice with different outcomes, or without a digest.
-std::optional<StatesByRound> states_of(const std::vector<Event>& events) {
-  StatesByRound states;
-  for (const Event& event : events) {
-    if (event.event != "round") continue;
-    if (event.state.empty()) return std::nullopt;
-    if (states.emplace(event.round, event.state).first->second != event.state) return std::nullopt;
-  }
-  return states;
-}
-
 bool adopted_snapshot(const std::vector<Event>& events) {
   return std::any_of(events.begin(), events.end(),
                      [](const Event& event) { return event.event == "restore"; });
@@ -161,15 +148,14 @@ std::uint64_t ring_all_reduce_bytes(std::uint64_t parameters, std::size_t region
 
 bool states_identical(const std::vector<std::vector<Event>>& events_by_region,
                       std::uint64_t rounds) {
-  StatesByRound agreed;
+  std::map<std::uint64_t, std::string> agreed;
   for (const auto& events : events_by_region) {
-    const std::optional<StatesByRound> mine = states_of(events);
-    if (!mine) return false;
-    for (const auto& [round, state] : *mine) {
-      if (agreed.emplace(round, state).first->second != state) return false;
+    const auto mine = states_by_round(events);
+    for (const auto& [round, state] : mine) {
+      if (state.empty() || agreed.emplace(round, state).first->second != state) return false;
     }
     // The snapshot may be of the last version.
-    if (mine->size() != rounds && !adopted_snapshot(events)) return false;
+    if (mine.size() != rounds && !adopted_snapshot(events)) return false;
   }
   return true;
 }
@@ -293,12 +279,19 @@ std::string to_json(const Summary& summary) {
 
 void merge_events(const Config& config, const std::filesystem::path& out) {
   std::map<std::pair<std::uint64_t, std::string>, std::vector<std::string>> lines;
-  std::set<std::pair<std::uint64_t, std::string>> rounds;
+  std::map<std::pair<std::uint64_t, std::string>, std::size_t> rounds;  // where in its lines
   for (const RegionConfig& region : config.regions) {
     for (Event& event : read_events(out / "regions" / region.name / "events.jsonl")) {
       const std::pair key{event.round, region.name};
-      if (event.event == "round" && !rounds.insert(key).second) continue;
-      lines[key].push_back(std::move(event.json));
+      std::vector<std::string>& group = lines[key];
+      if (event.event == "round") {
+        const auto [place, is_first] = rounds.try_emplace(key, group.size());
+        if (!is_first) {
+          group[place->second] = std::move(event.json);
+          continue;
+        }
+      }
+      group.push_back(std::move(event.json));
     }
   }
   for (Restart& restart : read_restarts(out / "restarts.jsonl")) {

@@ -68,9 +68,9 @@ struct Summary {
 std::uint64_t ring_all_reduce_bytes(std::uint64_t parameters, std::size_t regions,
                                     std::uint64_t steps);
 
-// True if all regions had the same state after every round that they applied. Each must have
-// applied the last one, and all others but those that it skipped by adopting a snapshot (whose
-// digest is checked when it is adopted).
+// True if all regions had the same state after every round that they applied, the last time that
+// they did. Each must have applied the last one, and all others but those that it skipped by
+// adopting a snapshot (whose digest is checked when it is adopted).
 bool states_identical(const std::vector<std::vector<Event>>& events_by_region,
                       std::uint64_t rounds);
 
@@ -82,7 +82,7 @@ Summary summarize(const Config& config, const std::filesystem::path& out,
 std::string to_json(const Summary& summary);
 
 // out/regions/*/events.jsonl and restarts.jsonl as one file, ordered by round and region; a round
-// that was applied twice (after a restart) once.
+// that was applied again once, as it was the last time.
 void merge_events(const Config& config, const std::filesystem::path& out);
 
 }  // namespace causeway::run

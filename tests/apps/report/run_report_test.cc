@@ -1,5 +1,7 @@
 #include "apps/run/report/run_report.h"
 
+#include <fstream>
+
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
@@ -102,6 +104,16 @@ TEST_F(RunReportTest, SaysWhereRegionsDiffer) {
   EXPECT_THAT(run_report({read_region_history(directory_ / "east"),
                           read_region_history(directory_ / "west")}),
               HasSubstr("west ended with other parameters"));
+}
+
+TEST_F(RunReportTest, ARoundThatWasAppliedAgainCountsAsItWasTheLastTime) {
+  const RegionHistory east = history("east");
+  history("west", "before");
+  std::ofstream(directory_ / "west/events.jsonl", std::ios::app)
+      << "\n"
+      << round_event("west", 2, "s2").dump() << "\n";
+  EXPECT_THAT(run_report({east, read_region_history(directory_ / "west")}),
+              HasSubstr("These regions hold the same bits"));
 }
 
 TEST_F(RunReportTest, OfOneRegionClaimsNothingOfTheOthers) {

@@ -173,6 +173,22 @@ TEST_F(SummaryTest, ARoundAppliedAgainWithAnotherOutcomeIsNotIdentical) {
   EXPECT_FALSE(summary().identical);
 }
 
+// A contribution was taken out of round 8: what came of it and of round 9 before counts no more.
+TEST_F(SummaryTest, ARoundAppliedAgainCountsAsItWasTheLastTime) {
+  std::string events;
+  for (int round = 0; round < 8; ++round)
+    events += event(round, "west", "s" + std::to_string(round));
+  events += event(8, "west", "x8") + event(9, "west", "x9");
+  directory_.write("regions/west/events.jsonl",
+                   events + event(8, "west", "s8") + event(9, "west", "s9"));
+  EXPECT_TRUE(summary().identical);
+  EXPECT_EQ(summary().regions[1].rounds_applied, 10U);
+  merge_events(config_, directory_.path());
+  const std::string merged = read_text_file(directory_ / "events.jsonl");
+  EXPECT_THAT(merged, testing::HasSubstr("\"s9\""));
+  EXPECT_THAT(merged, testing::Not(testing::HasSubstr("\"x9\"")));
+}
+
 TEST_F(SummaryTest, AMissingResultIsNamed) {
   std::filesystem::remove(directory_ / "regions/west/result.json");
   try {

@@ -76,6 +76,69 @@ TEST(RegionDirectory, SaysWhichSettingsChangedSinceItWasLastOpened) {
   EXPECT_EQ(told("outer.lr = 1\ntrain.k = 30\n").find("other settings"), std::string::npos);
 }
 
+// A run that has a record, which is resumed with these settings.
+class SettingsOfARun : public ::testing::Test {
+ protected:
+  SettingsOfARun() {
+    region_.begin();
+    CommitRecord record;
+    record.run_id = region_.directory_.ledger().run_id();
+    region_.directory_.append({{{.term = 1, .body = record}}}, Contribution());
+    region_.directory_.close();
+    EXPECT_FALSE(resumed(kBefore));
+  }
+  std::optional<RunOutcome> resumed(const std::string& settings) const {
+    return open(region_, [&](CoordinatorOptions& options) {
+      options.start = Start::resume;
+      options.shared_config = settings;
+    });
+  }
+  std::filesystem::path file() const { return region_.options_.directory / "settings.txt"; }
+
+  static constexpr const char* kBefore = "outer.lr = 0.7\nsync.fragments = 2\ntrain.k = 30\n";
+  LoneRegion region_;
+};
+
+TEST_F(SettingsOfARun, ThatDecideWhatARecordDoesStayAsTheyWere) {
+  const std::string kept = read_file(file()).value();
+  const auto refusal = resumed("outer.lr = 1\nsync.fragments = 4\ntrain.k = 60\n");
+  ASSERT_TRUE(refusal);
+  EXPECT_EQ(refusal->exit_code, 2);
+  EXPECT_NE(refusal->message.find("outer.lr = 0.7 before, 1 now; sync.fragments = 2 before, 4 now"),
+            std::string::npos)
+      << refusal->message;
+  EXPECT_NE(refusal->message.find("Put back the values from before"), std::string::npos);
+  EXPECT_NE(refusal->message.find("--fork"), std::string::npos);
+  EXPECT_EQ(refusal->message.find("train.k"), std::string::npos) << "it may change";
+  EXPECT_EQ(read_file(file()), kept) << "with them it can still be resumed";
+  EXPECT_FALSE(resumed(kBefore));
+}
+
+TEST_F(SettingsOfARun, MayChangeWhereNoRecordReadsThem) {
+  EXPECT_FALSE(resumed("outer.lr = 0.7\nsync.fragments = 2\ntrain.k = 60\n"));
+  EXPECT_FALSE(resumed("outer.lr = 0.7\nouter.mean = \"all\"\nsync.fragments = 2\n"))
+      << "an earlier version of the program did not have this key";
+}
+
+TEST_F(SettingsOfARun, AreNotComparedWithDamagedOnes) {
+  const std::string whole = read_file(file()).value();
+  for (std::size_t at = 0; at < whole.size(); ++at) {
+    std::string bytes = whole;
+    bytes[at] ^= 1;
+    replace_file(file(), bytes, Durability::visible);
+    const test::CapturedLog log;
+    EXPECT_FALSE(resumed(kBefore)) << at;
+    EXPECT_TRUE(log.has("settings.txt is damaged")) << at;
+    EXPECT_EQ(read_file(file()), whole) << at;
+  }
+}
+
+TEST_F(SettingsOfARun, AreReadAsEarlierVersionsWroteThem) {
+  replace_file(file(), std::string(kBefore), Durability::visible);
+  EXPECT_TRUE(resumed("outer.lr = 1\nsync.fragments = 2\ntrain.k = 30\n"));
+  EXPECT_FALSE(resumed(kBefore));
+}
+
 TEST(RegionDirectory, WithoutARunIsNotResumed) {
   const LoneRegion region;
   const auto outcome = open(region, [&](CoordinatorOptions& options) {

@@ -36,6 +36,23 @@ TEST(AppendToFile, AddsToAFileAndRefusesASymbolicLink) {
   EXPECT_EQ(read_file(directory.path() / "none"), std::nullopt);
 }
 
+TEST(AppendToRotatedFile, KeepsItUpToASizeAndTwoOlderOnes) {
+  const test::TemporaryDirectory directory;
+  const std::filesystem::path file = directory.path() / "log.jsonl";
+  const auto text = [&](const char* name) {
+    return read_file(directory.path() / name).value_or("");
+  };
+  for (const char* line : {"1234\n", "2\n", "3456\n", "456789012\n", "5\n", "6\n"})
+    append_to_rotated_file(file, line, 8);
+  EXPECT_EQ(text("log.jsonl"), "5\n6\n");
+  EXPECT_EQ(text("log.1.jsonl"), "456789012\n") << "one line may be larger";
+  EXPECT_EQ(text("log.2.jsonl"), "3456\n") << "what came before is gone";
+  const std::filesystem::path link = directory.path() / "link.jsonl";
+  std::filesystem::create_symlink(directory.path() / "log.1.jsonl", link);
+  EXPECT_THROW(append_to_rotated_file(link, "7\n", 8), std::system_error);
+  EXPECT_TRUE(std::filesystem::is_symlink(link));
+}
+
 TEST(AppendToFile, LeavesNoHalfOfALineBehind) {
   const test::TemporaryDirectory directory;
   const std::filesystem::path file = directory.path() / "events";

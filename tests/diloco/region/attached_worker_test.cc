@@ -69,7 +69,10 @@ TEST(AttachedWorker, AWrongStateIsMadeAgainThreeTimes) {
   EXPECT_TRUE(worker.healed_enough(5));
   EXPECT_FALSE(out.ended());
   worker.distrust();
-  EXPECT_TRUE(out.ended());
+  ASSERT_TRUE(out.ended());
+  const EndRun end = std::get<EndRun>(out.take().back());
+  EXPECT_EQ(end.exit_code, 4);
+  EXPECT_NE(end.message.find("If its settings or its program changed"), std::string::npos);
 }
 
 }  // namespace
