@@ -235,6 +235,15 @@ std::unique_ptr<WorkerSession> WorkerSession::attach(const AttachRequest& reques
     keep_waiting_or_throw(keep_waiting, where + (problem.empty() ? "" : ": " + problem));
   };
   milliseconds retry = kRetryMin;
+  const auto pause = [&] {
+    meanwhile();
+    ::poll(nullptr, 0, static_cast<int>(retry.count()));
+    retry = std::min(2 * retry, kRetryMax);
+  };
+  // One loss is a coordinator that was started again; more of them are not hurried.
+  for (std::uint32_t lost = 2; lost < request.sessions_lost && retry < kRetryMax; ++lost)
+    retry = std::min(2 * retry, kRetryMax);
+  if (request.sessions_lost > 1) pause();
   for (;;) {
     if (std::optional<WorkerDial> dialled = dial_coordinator(request, meanwhile, problem)) {
       try {
@@ -245,9 +254,7 @@ std::unique_ptr<WorkerSession> WorkerSession::attach(const AttachRequest& reques
         if (error.code() != Errc::coordinator_lost) throw;  // it restarts, or another rank did
       }
     }
-    meanwhile();
-    ::poll(nullptr, 0, static_cast<int>(retry.count()));
-    retry = std::min(2 * retry, kRetryMax);
+    pause();
   }
 }
 
