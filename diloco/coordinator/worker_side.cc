@@ -421,13 +421,19 @@ void WorkerSide::on_ready() {
 }
 
 void WorkerSide::on_contribute(const Contribution& contribution, Descriptor payload) {
-  const bool fits = contribution.region == context_.options.region &&
-                    contribution.run_id == context_.protocol().run_id();
-  if (!fits) {
-    throw std::system_error(make_error_code(Errc::malformed),
-                            "a contribution of another region or run");
-  }
-  intake_.take(contribution, std::move(payload));
+  const std::string &region = context_.options.region, &run_id = context_.protocol().run_id();
+  if (contribution.region == region && contribution.run_id == run_id)
+    return intake_.take(contribution, std::move(payload));
+  // It has no other, and would hand over the same again.
+  const std::string text = fmt::format(
+      "the worker of {} has a contribution of region {} of run {}, and {} is in run {}: its "
+      "checkpoints are of another region or run. If two disks are mounted the wrong way round, or "
+      "another region's directory was copied, put that right; otherwise move checkpoints/ out of "
+      "{} to start from the run's own state",
+      region, contribution.region, contribution.run_id, region, run_id,
+      context_.options.directory.string());
+  spdlog::error("{}: refused a worker: {}", region, text);
+  server_->refuse(text, Errc::lineage);
 }
 
 void WorkerSide::on_applied(Round version, const Digest& state) {

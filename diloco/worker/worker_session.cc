@@ -244,6 +244,15 @@ std::unique_ptr<WorkerSession> WorkerSession::attach(const AttachRequest& reques
     keep_waiting_or_throw(keep_waiting, where + (problem.empty() ? "" : ": " + problem));
   };
   milliseconds retry = kRetryMin;
+  const auto pause = [&] {
+    meanwhile();
+    ::poll(nullptr, 0, static_cast<int>(retry.count()));
+    retry = std::min(2 * retry, kRetryMax);
+  };
+  // One loss is a coordinator that was started again; more of them are not hurried.
+  for (std::uint32_t lost = 2; lost < request.sessions_lost && retry < kRetryMax; ++lost)
+    retry = std::min(2 * retry, kRetryMax);
+  if (request.sessions_lost > 1) pause();
   for (;;) {
     try {
       if (std::optional<WorkerDial> dialled = dial_coordinator(request, meanwhile, problem)) {
@@ -255,9 +264,7 @@ std::unique_ptr<WorkerSession> WorkerSession::attach(const AttachRequest& reques
       if (!may_pass(error.code(), request)) throw;
       if (error.code() != Errc::coordinator_lost) problem = error.what();
     }
-    meanwhile();
-    ::poll(nullptr, 0, static_cast<int>(retry.count()));
-    retry = std::min(2 * retry, kRetryMax);
+    pause();
   }
 }
 

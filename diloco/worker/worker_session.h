@@ -63,6 +63,9 @@ struct AttachRequest {
   NamedTensors tensors = {};  // of a program of its own; empty: nothing is compared
   // Likewise: rounds, of every fragment, between its snapshots. 0: not said.
   std::uint32_t save_rounds = 0;
+  // Sessions in a row that ended before anything was done. From the second on, attaching begins
+  // with a pause, which grows with them.
+  std::uint32_t sessions_lost = 0;
 };
 
 struct Attachment {

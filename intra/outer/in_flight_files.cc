@@ -92,6 +92,11 @@ std::string describe(const std::vector<InFlight>& in_flight) {
   return text;
 }
 
+std::string region_in_flight(const StateReader& state) {
+  const auto in_flight = parse_in_flight(state);
+  return in_flight.empty() ? "" : in_flight.front().first.contribution.region;
+}
+
 std::vector<InFlight> read_in_flight(const fs::path& region_directory, const StateReader& reader) {
   std::vector<InFlight> in_flight;
   for (auto& [own, has_payload] : parse_in_flight(reader)) {

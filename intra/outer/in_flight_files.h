@@ -13,6 +13,8 @@ namespace causeway::intra {
 
 // For the metadata.
 std::string describe(const std::vector<InFlight>& in_flight);
+// Whose they are; empty: there are none. Throws Errc::bad_checkpoint if the state cannot be read.
+std::string region_in_flight(const StateReader& state);
 // Those of a state, with their payloads. Throws Errc::bad_checkpoint if one is missing or damaged.
 std::vector<InFlight> read_in_flight(const std::filesystem::path& region_directory,
                                      const StateReader& state);

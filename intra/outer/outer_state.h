@@ -92,6 +92,7 @@ struct OuterState {
   diloco::Round version = 0;
   diloco::Digest digest{};              // of anchor and momentum
   std::string run_id;                   // empty: fresh weights, of no run yet
+  std::string region;                   // whose state it is; empty: nobody asks
   std::optional<double> held_out_loss;  // of the anchor, if it was evaluated
   // confirmed_share.h, of the newest record that told; at first all learn alike.
   float confirmed_share = 1;

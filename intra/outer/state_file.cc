@@ -103,6 +103,7 @@ Metadata describe(const OuterState& state, const diloco::Layout& layout) {
   return {{"format", kStateFormat},
           {"layout", fingerprint(layout)},
           {"run_id", state.run_id},
+          {"region", state.region},
           {"version", to_metadata(state.version)},
           {"digest", diloco::to_hex(state.digest)},
           {"confirmed_share", to_metadata(state.confirmed_share)},
@@ -138,7 +139,40 @@ void read_own_spans(const StateReader& reader, const diloco::Layout& layout, Out
   if (marked != 0) reader.read("mark", std::span(state.mark));
 }
 
-void load(const WholeState& whole, const fs::path& region_directory, const diloco::Layout& layout,
+// What one region alone has.
+void read_own(const StateReader& reader, const fs::path& region_directory,
+              const diloco::Layout& layout, OuterState& state) {
+  read_own_spans(reader, layout, state);
+  if (reader.has("confirmed_share")) reader.read("confirmed_share", state.confirmed_share);
+  if (!(state.confirmed_share >= 0 && state.confirmed_share <= 1))
+    reader.refuse("holds a confirmed_share that is not a number from 0 to 1");
+  reader.read("data_cursor", state.work.data_cursor);
+  reader.read("work_steps", state.work.steps);
+  reader.read("work_compute_s", state.work.compute_s);
+  state.in_flight = read_in_flight(region_directory, reader);
+}
+
+// Empty: an earlier version wrote it, which named the region only in what is in flight.
+std::string owner_of(const StateReader& reader) {
+  return reader.has("region") ? reader.get("region") : region_in_flight(reader);
+}
+
+// Of another region's state: anchor and momentum are everybody's. The samples that the rest is of
+// are the other region's, and so is what it has under way.
+void leave_out_own(const StateReader& reader, const std::string& owner, OuterState& state) {
+  spdlog::warn(
+      "{} is the state of region {}, not of {}: only what all regions share is used, the average "
+      "and the outer momentum of version {}. The residual, the optimizer's moments and the work "
+      "under way are left out. If two disks are mounted the wrong way round, stop both regions and "
+      "put that right",
+      reader.file().string(), owner, state.region, state.version);
+  state.in_flight.clear();
+  state.confirmed_share = 1;
+  state.adopt(state.version);
+}
+
+// False: it is another region's.
+bool load(const WholeState& whole, const fs::path& region_directory, const diloco::Layout& layout,
           OuterState& state) {
   const StateReader& reader = whole.own;
   check_origin(reader, layout);
@@ -147,21 +181,21 @@ void load(const WholeState& whole, const fs::path& region_directory, const diloc
                  reader.file().string());
   }
   state.digest = read_anchor_and_momentum(whole.outer, state);
-  read_own_spans(reader, layout, state);
   state.run_id = reader.get("run_id");
   reader.read("version", state.version);
-  if (reader.has("confirmed_share")) reader.read("confirmed_share", state.confirmed_share);
-  if (!(state.confirmed_share >= 0 && state.confirmed_share <= 1))
-    reader.refuse("holds a confirmed_share that is not a number from 0 to 1");
-  reader.read("data_cursor", state.work.data_cursor);
-  reader.read("work_steps", state.work.steps);
-  reader.read("work_compute_s", state.work.compute_s);
   if (diloco::to_hex(state.digest) != reader.get("digest")) {
     reader.refuse("is damaged: the anchor and the momentum in " +
                   whole.outer.file().filename().string() + " do not have its digest");
   }
-  state.in_flight = read_in_flight(region_directory, reader);
+  const std::string owner = owner_of(reader);
+  const bool is_own = owner.empty() || state.region.empty() || owner == state.region;
+  if (is_own) {
+    read_own(reader, region_directory, layout, state);
+  } else {
+    leave_out_own(reader, owner, state);
+  }
   state.intact = true;
+  return is_own;
 }
 
 }  // namespace
@@ -269,8 +303,8 @@ bool load_outer_state(const fs::path& region_directory, const diloco::Layout& la
     try {
       const WholeState whole = open_state(file);
       state.on_disk.reset();
-      load(whole, region_directory, layout, state);
-      if (read_more) read_more(whole.own);
+      const bool is_own = load(whole, region_directory, layout, state);
+      if (is_own && read_more) read_more(whole.own);
       if (file == state_file(region_directory)) state.on_disk = state.version;
       return true;
     } catch (const std::system_error& error) {

@@ -80,7 +80,9 @@ void save_outer_state(const std::filesystem::path& region_directory, const diloc
                       OuterState& state, std::vector<TensorView> more_tensors,
                       std::map<std::string, std::string> more_metadata,
                       std::uint32_t kept = kStatesKept);
-// The newest state that is whole; `read_more` reads what the trainer added. False if there is none.
+// The newest state that is whole; `read_more` reads what the trainer added. Of a state that another
+// region wrote than state.region, if that is said, only what all regions share is read, with a
+// warning, and `read_more` is not called. False if there is none.
 // Throws Errc::bad_checkpoint if all are damaged or of another model.
 bool load_outer_state(const std::filesystem::path& region_directory, const diloco::Layout& layout,
                       OuterState& state,

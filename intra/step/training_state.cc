@@ -1,5 +1,6 @@
 #include "intra/step/training_state.h"
 
+#include <algorithm>
 #include <map>
 #include <string>
 
@@ -17,6 +18,16 @@ diloco::Digest digest_at(const StateReader& reader, const std::string& key) {
   const std::optional<diloco::Digest> digest = diloco::from_hex(reader.get(key));
   if (!digest) reader.refuse("entry " + key + " is not a SHA-256: " + reader.get(key));
   return *digest;
+}
+
+// As of a region that has taken no step.
+void begin_anew(TrainingState& state) {
+  state.optimizer.widen();
+  std::ranges::fill(state.optimizer.first_moment(), 0.0F);
+  std::ranges::fill(state.optimizer.second_moment(), 0.0F);
+  state.optimizer_steps = state.steps = state.tokens = 0;
+  state.compute_s = state.wait_s = state.in_region_s = state.outer_s = 0;
+  state.trained_on.reset();
 }
 
 std::optional<diloco::DataDigest> trained_on(const StateReader& reader) {
@@ -75,7 +86,8 @@ void save_state(const std::filesystem::path& region_directory, const diloco::Lay
 
 bool load_state(const std::filesystem::path& region_directory, const diloco::Layout& layout,
                 TrainingState& state) {
-  return load_outer_state(region_directory, layout, state, [&](const StateReader& reader) {
+  bool is_own = false;
+  const auto read_more = [&](const StateReader& reader) {
     state.optimizer.widen();
     reader.read_kept("first_moment", state.optimizer.first_moment());
     reader.read_kept("second_moment", state.optimizer.second_moment());
@@ -87,7 +99,11 @@ bool load_state(const std::filesystem::path& region_directory, const diloco::Lay
     reader.read("in_region_s", state.in_region_s);
     reader.read("outer_s", state.outer_s);
     state.trained_on = trained_on(reader);
-  });
+    is_own = true;
+  };
+  const bool found = load_outer_state(region_directory, layout, state, read_more);
+  if (found && !is_own) begin_anew(state);
+  return found;
 }
 
 }  // namespace causeway::intra

@@ -55,6 +55,7 @@ RegionWorker::RegionWorker(const WorkerOptions& options, Interrupted interrupted
     spdlog::warn("timed steps: each takes {} ms and computes nothing; losses are not losses",
                  options_.train.timed_step_ms);
   }
+  state_.region = options_.region;
   if (!load()) begin_run();
   driver_.resume_schedule(state_.steps -
                           std::min<std::uint64_t>(state_.steps, state_.step_in_round()));
@@ -87,6 +88,7 @@ void RegionWorker::start_afresh() {
   state_ = TrainingState(options_.inner, layout_, kept_by(options_));
   begin_run();
   state_.run_id = run_id;
+  state_.region = options_.region;
 }
 
 // Of a state in which nothing happened yet.

@@ -25,8 +25,8 @@
 namespace causeway::intra {
 namespace {
 
-// A region that fails again and again without a step between has a problem that attaching again
-// will not solve.
+// Ranks that fail again and again without a step between have a problem that attaching again will
+// not solve. A coordinator is waited for, however often it goes.
 constexpr int kFailuresMax = 8;
 constexpr std::chrono::milliseconds kTouch{50};  // between words of one that waits for the disk
 
@@ -59,7 +59,8 @@ diloco::AttachRequest RoundDriver::request() const {
           .coordinator = region_.coordinator,
           .certificates = region_.certificates,
           .again = has_joined_,
-          .settings = region_.settings};
+          .settings = region_.settings,
+          .sessions_lost = sessions_lost_};
 }
 
 void RoundDriver::join(Gathering& gathering, OuterRound round) {
@@ -93,8 +94,11 @@ void RoundDriver::note_earlier_life() {
 
 bool RoundDriver::recover(const std::system_error& error) {
   const bool lost = error.code() == diloco::Errc::coordinator_lost;
-  if (!(lost || error.code() == Errc::collective) || ++failures_ > kFailuresMax) return false;
-  spdlog::warn("{}; this worker attaches again", error.what());
+  if (!lost && (error.code() != Errc::collective || ++failures_ > kFailuresMax)) return false;
+  if (lost) ++sessions_lost_;
+  const std::string often =
+      sessions_lost_ > 1 ? fmt::format(" ({} times since it did anything)", sessions_lost_) : "";
+  spdlog::warn("{}; this worker attaches again{}", error.what(), often);
   if (gathering_ != nullptr && lost) {
     // A signal may come while the coordinator is away.
     try {
@@ -117,11 +121,17 @@ std::optional<Stint> RoundDriver::next() {
     const diloco::Instruction instruction = ask();
     prepare_for(instruction);
     more_ = std::visit([this](const auto& told) { return follow(told); }, instruction);
-    if (!more_) failures_ = 0;
     if (std::holds_alternative<diloco::Finish>(instruction)) return std::nullopt;
   }
   saver_.changed();  // by the steps that follow
+  steps_before_ = state_.work.steps;
   return std::exchange(more_, std::nullopt);
+}
+
+// What was lost until now was no sign of a fault that stays.
+void RoundDriver::note_progress() {
+  failures_ = 0;
+  sessions_lost_ = 0;
 }
 
 // All but the end changes the state, and all but steps may change any span of it.
@@ -217,6 +227,7 @@ std::optional<Stint> RoundDriver::follow(const diloco::Apply& apply) {
   if (state_.version == 0 && record.state == state_.digest) archive_state();
   const std::vector<Outcome> outcomes =
       round_->apply(gathering_->group(), record, payloads, state_, trainer_.spans());
+  note_progress();
   trainer_.anchor_moved();
   log(outcomes, record.round);
   diloco::reached(diloco::ProtocolState::record_applied);
@@ -297,7 +308,7 @@ bool RoundDriver::called_back() {
 }
 
 void RoundDriver::done(bool finite) {
-  failures_ = 0;
+  if (state_.work.steps > steps_before_) note_progress();
   saver_.changed();
   if (!finite) await_saved_spans();
   switch (std::exchange(taking_, Taking::nothing)) {
@@ -544,6 +555,7 @@ void RoundDriver::await_stored(InFlight& own) {
   bool stored = true;  // rank 0 knows
   const auto await_stored = [&stored](auto& session) { stored = session.await_stored(); };
   own.stored = gathering_->tell(await_stored) && stored;
+  if (own.stored) note_progress();
   diloco::reached(diloco::ProtocolState::contribution_stored);
 }
 

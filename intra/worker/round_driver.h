@@ -117,8 +117,8 @@ class RoundDriver {
   // of its ranks, who hold the same state.
   void join(Gathering& gathering, OuterRound round);
   void leave();
-  // What a gathering ended with. True, after leave(), if the region is to gather again; false if
-  // that will not help.
+  // What a gathering ended with. True, after leave(), if the region is to gather again, as always
+  // when the coordinator was lost; false if that will not help.
   bool recover(const std::system_error& error);
 
   // Steps to take. Nothing: the run is over at the state's version.
@@ -158,6 +158,7 @@ class RoundDriver {
   };
 
   void note_earlier_life();
+  void note_progress();
   diloco::Instruction ask();
   void prepare_for(const diloco::Instruction& instruction);
   void check_version(const std::string& what, diloco::Round told) const;
@@ -210,7 +211,11 @@ class RoundDriver {
   std::optional<Offered> offered_;     // the snapshot that is on disk
   bool hand_over_when_saved_ = false;  // the own contribution
   Saving archiving_{"the state for replays"};
-  int failures_ = 0;  // gatherings in a row that ended before anything was done
+  // Gatherings in a row that ended before anything was done: by a rank that failed, and because
+  // the coordinator was lost.
+  int failures_ = 0;
+  std::uint32_t sessions_lost_ = 0;
+  std::uint32_t steps_before_ = 0;  // of the open work, before those that were handed out
   StateSaver saver_;
 };
 

@@ -39,6 +39,7 @@ class Worker::Implementation final : private intra::RoundTrainer {
         driver_(worker_arguments::region_of(settings_), state_, *this) {
     // A directory that is not there may be mistyped, and is not made before somebody answers.
     if (std::filesystem::exists(settings_.directory)) claim();
+    state_.region = settings_.region;
     if (!load_outer_state(settings_.directory, layout_, state_)) start_afresh();
     follow([] {});
     if (!claim_) claim();
@@ -257,6 +258,7 @@ class Worker::Implementation final : private intra::RoundTrainer {
     state_.anchor = state_.params;
     state_.digest = whole_digest(state_);
     state_.run_id = run_id;
+    state_.region = settings_.region;
   }
 
   // For whoever chooses K by it (diloco/pacing/k_policy.h).

@@ -13,8 +13,8 @@
 // One process speaks for its region; how it spreads a step over devices or hosts is its own
 // business. One thread at a time.
 //
-// Errors are std::system_error unless said otherwise. A coordinator that goes away is none: the
-// worker waits for it and goes on, unless that happens again and again without any work between.
+// Errors are std::system_error unless said otherwise. A coordinator that goes away is none, however
+// often: the worker waits for it and goes on.
 // Thrown are: what the coordinator refuses (another run, another shape of region, a model that its
 // spool has no room for), a state on disk that is damaged or of another model, records that were
 // made for other numbers than these (divergence), and a full disk. The message says what to do;

@@ -17,6 +17,7 @@
 #include <nlohmann/json.hpp>
 
 #include "diloco/coordinator/operator_door.h"
+#include "diloco/files/error.h"
 #include "diloco/ledger/ledger_file.h"
 #include "inter/blob/spool.h"
 #include "inter/tls/signature.h"
@@ -141,10 +142,11 @@ class ByHand {
     return Continue{train->round, train->k, train->data_cursor, train->schedule_step, train->share};
   }
   void hand_over(const Train& order) { hand_over(order.round, order.data_cursor); }
-  void hand_over(Round round, std::uint64_t cursor, std::uint32_t part = 0) {
+  void hand_over(Round round, std::uint64_t cursor, std::uint32_t part = 0,
+                 const std::string& region = "a") {
     const std::string payload(2'000'000, 'p');
     session_->hand_over({.run_id = session_->attachment().run_id,
-                         .region = "a",
+                         .region = region,
                          .round = round,
                          .part = part,
                          .tokens = 1,
@@ -194,6 +196,24 @@ TEST(Coordinator, AWorkerThatCameAnewWhileItsPayloadWasCopiedHandsItOverAgain) {
   run.destroy("a");
   copying.stop();
   thread.join();
+}
+
+// Two disks were mounted the wrong way round, say. It would hand over the same again for ever.
+TEST(Coordinator, AWorkerWithAContributionOfAnotherRegionIsToldWhyItIsRefused) {
+  TestRun run({"a"}, 1);
+  run.start("a", Start::found);
+  const auto worker = std::make_unique<ByHand>(run);
+  const auto order = worker->told_to<Train>();
+  ASSERT_TRUE(order);
+  worker->hand_over(order->round, order->data_cursor, 0, "b");
+  try {
+    worker->session().await_stored();
+    ADD_FAILURE() << "it was not refused";
+  } catch (const std::system_error& error) {
+    EXPECT_EQ(error.code(), Errc::lineage) << error.what();
+    EXPECT_NE(std::string(error.what()).find("a contribution of region b"), std::string::npos)
+        << error.what();
+  }
 }
 
 // The round that the worker is at then is one that it has had no order for.

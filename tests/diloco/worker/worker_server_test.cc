@@ -113,6 +113,22 @@ TEST_P(WorkerServerTest, RefusesARankThatTurnsOutToReadOtherData) {
   EXPECT_TRUE(other->lost());
 }
 
+// A coordinator that loses every session is not asked as fast as it answers.
+TEST_P(WorkerServerTest, AWorkerThatLostSessionsInARowPausesBeforeItAttaches) {
+  start(1);
+  AttachRequest lost = request(0, 1);
+  lost.sessions_lost = 1;
+  WorkerSession::attach(lost, keep);
+  lost.sessions_lost = 2;
+  try {
+    WorkerSession::attach(lost, [](const std::string&) { return false; });
+    ADD_FAILURE() << "it attached at once";
+  } catch (const std::system_error& error) {
+    EXPECT_EQ(error.code(), std::errc::operation_canceled);
+  }
+  on_server([&] { EXPECT_EQ(script_.attached.size(), 1U); });
+}
+
 TEST_P(WorkerServerTest, HearsWhatItsStateWasTrainedOn) {
   start(1);
   AttachRequest changed = request(0, 1);

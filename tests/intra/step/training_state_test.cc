@@ -12,6 +12,7 @@
 #include "intra/outer/state_file.h"
 #include "tests/intra/expect_refusal.h"
 #include "tests/intra/temporary_directory.h"
+#include "tests/support/captured_log.h"
 #include "tests/support/process_limits.h"
 
 namespace causeway::intra {
@@ -185,6 +186,59 @@ TEST(TrainingState, OfAnEarlierVersionHasAnchorAndMomentumInItself) {
   std::filesystem::remove(newest_state_file(directory.path()));
   ASSERT_TRUE(load_state(directory.path(), layout(), loaded));
   EXPECT_EQ(loaded.version, saved.version);
+}
+
+// Copied to spare a download, or on a disk that was mounted in the wrong place.
+TEST(TrainingState, OfAnotherRegionGivesWhatAllRegionsShare) {
+  const TemporaryDirectory directory;
+  TrainingState theirs = distinct_state();
+  theirs.region = "eu";
+  theirs.mark = theirs.anchor;
+  theirs.confirmed_share = 0.5F;
+  save_state(directory.path(), layout(), theirs);
+  const test::CapturedLog log;
+  TrainingState loaded = distinct_state(), fresh({}, layout());  // nothing of before stays
+  loaded.region = "us";
+  ASSERT_TRUE(load_state(directory.path(), layout(), loaded));
+  EXPECT_EQ(log.count("the state of region eu, not of us"), 1U) << log.text();
+  for (std::vector<float>* of : {&fresh.params, &fresh.anchor}) *of = theirs.anchor;
+  fresh.momentum = theirs.momentum;
+  fresh.version = theirs.version;
+  fresh.digest = theirs.digest;
+  fresh.run_id = theirs.run_id;
+  expect_equal(fresh, loaded);
+
+  save_state(directory.path(), layout(), loaded);
+  TrainingState again({}, layout());
+  again.region = "us";
+  ASSERT_TRUE(load_state(directory.path(), layout(), again));
+  expect_equal(fresh, again);
+  EXPECT_EQ(log.count("not of us"), 1U) << "it is its own now";
+}
+
+// Earlier versions wrote the region only in what is in flight.
+TEST(TrainingState, OfAnEarlierVersionIsItsRegionsAsFarAsItSays) {
+  const TemporaryDirectory directory;
+  TrainingState saved = distinct_state();
+  const auto save = [&] {
+    StateImage image = image_of(layout(), saved);
+    image.metadata.erase("region");
+    save_image(directory.path(), std::move(image), snapshot_of(saved, layout()));
+  };
+  const auto load_as = [&](const std::string& region) {
+    TrainingState loaded({}, layout());
+    loaded.region = region;
+    EXPECT_TRUE(load_state(directory.path(), layout(), loaded));
+    return loaded;
+  };
+  save();
+  TrainingState loaded = load_as("eu");
+  expect_equal(saved, loaded);
+  EXPECT_TRUE(load_as("us").in_flight.empty());
+  saved.in_flight.clear();
+  save();
+  loaded = load_as("us");
+  expect_equal(saved, loaded);
 }
 
 std::filesystem::path outer_of_newest(const TemporaryDirectory& directory) {

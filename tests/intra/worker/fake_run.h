@@ -57,6 +57,8 @@ class FakeRun {
   // Called as a contribution arrives; true: the session is lost before the worker hears that it
   // did.
   std::function<bool(const diloco::Contribution&)> lose_after_contribution;
+  // Called as a worker asks what to do; true: its session is lost before it hears.
+  std::function<bool(const std::string& region)> lose_instead_of_telling;
   // Called as a contribution arrives; true: there is no room for it.
   std::function<bool(const diloco::Contribution&)> no_room;
   // The ranks that a region waits for when it gathers; default: all. May change while it runs.

@@ -31,6 +31,8 @@ class FakeRun::Session final : public diloco::WorkerSession {
 
   diloco::Instruction next(const KeepWaiting& keep_waiting) override {
     std::unique_lock lock(run_.mutex_);
+    if (run_.lose_instead_of_telling && alive() && run_.lose_instead_of_telling(region_))
+      run_.disband(run_.regions_[region_]);
     std::optional<diloco::Instruction> instruction;
     run_.wait(lock, keep_waiting, [&] {
       if (!alive()) return true;

@@ -32,6 +32,43 @@ TEST(RegionWorker, LosesNothingWhenItsCoordinatorDies) {
   }
 }
 
+// A worker that ends is not started again by every launcher; one whose coordinator runs out of
+// memory at each start has nothing to do with that.
+TEST(RegionWorker, ACoordinatorThatDiesAgainAndAgainEndsNoWorker) {
+  constexpr std::uint32_t kLosses = 20;
+  const TemporaryDirectory directory;
+  FakeRun run({"eu"}, kRounds, kSteps);
+  std::uint32_t losses = 0;
+  run.lose_instead_of_telling = [&](const std::string&) { return ++losses <= kLosses; };
+  RegionUnderTest eu(run, directory, "eu", 0, 1);
+  eu.start();
+  EXPECT_EQ(eu.finished().params_digest, undisturbed_alone());
+  const auto requests = run.requests();
+  ASSERT_EQ(requests.size(), kLosses + 1);
+  for (std::uint32_t lost = 0; lost <= kLosses; ++lost)
+    EXPECT_EQ(requests[lost].sessions_lost, lost) << "it does not hurry";
+}
+
+TEST(RegionWorker, InstructionsThatLeadToNothingAreNoProgress) {
+  constexpr std::uint32_t kLosses = 3;
+  const TemporaryDirectory directory;
+  FakeRun run({"eu"}, kRounds, kSteps);
+  std::uint32_t asked = 0, losses = 0;
+  run.no_room = [&](const diloco::Contribution&) { return losses < kLosses; };
+  run.lose_instead_of_telling = [&](const std::string&) {
+    const bool lost = ++asked % 2 == 0 && losses < kLosses;
+    if (lost) ++losses;
+    return lost;
+  };
+  RegionUnderTest eu(run, directory, "eu", 0, 1);
+  eu.start();
+  EXPECT_EQ(eu.finished().params_digest, undisturbed_alone());
+  const auto requests = run.requests();
+  ASSERT_EQ(requests.size(), kLosses + 1);
+  for (std::uint32_t lost = 0; lost <= kLosses; ++lost)
+    EXPECT_EQ(requests[lost].sessions_lost, lost);
+}
+
 TEST(RegionWorker, AContributionThatFindsNoRoomIsHandedOverAgain) {
   const Pair expected = undisturbed_pair(2);
   const TemporaryDirectory directory;
