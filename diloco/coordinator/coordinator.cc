@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cmath>
 #include <exception>
 #include <optional>
 #include <utility>
@@ -40,6 +41,7 @@ constexpr milliseconds kPulse{250};
 constexpr milliseconds kLook{500};  // while the disk fails
 constexpr seconds kLookAtDisk{2};
 constexpr seconds kTryAnyway{60};
+constexpr seconds kLookAtCertificatesEvery{60};
 
 const RunOutcome kInterrupted{130, "interrupted"};
 const RunOutcome kWithoutResult{
@@ -77,6 +79,7 @@ class Coordinator::Implementation {
   }
   std::uint16_t listening_port() const { return links_ ? links_->listening_port() : 0; }
   const CoordinatorOptions& options() const { return options_; }
+  bool has_opened() const { return opened_ || again_; }  // or one before it
   // Of its storage, after run(); empty: it opened.
   std::string failure_to_open() const { return opened_ ? "" : ending_.storage_failure(); }
 
@@ -94,6 +97,10 @@ class Coordinator::Implementation {
   std::string waiting_for() const;
   Round applied_version() const;
   RegionStatus status() const;
+  void add_agreement(RegionStatus& status) const;
+  void add_worker(RegionStatus& status) const;
+  void add_links(RegionStatus& status) const;
+  void look_at_certificates();
   std::optional<EgressStatus> egress() const;
   std::map<std::string, double> egress_said() const;
 
@@ -119,6 +126,8 @@ class Coordinator::Implementation {
   std::optional<FollowerServer> followers_;
   std::optional<ArchiveFill> archive_fill_;  // where everything is kept
   WaitLog wait_log_;
+  std::optional<double> certificates_until_unix_s_;
+  steady_clock::time_point look_at_certificates_at_;  // again
   std::string last_error_;
   std::string goodbye_;   // what is waited for at the end
   std::string abstains_;  // why; empty: it does not
@@ -234,6 +243,7 @@ asio::awaitable<void> Coordinator::Implementation::pulse() {
     ending_.guard([this] {
       driver_->report_progress();
       worker_->intake().look_for_room();
+      look_at_certificates();
       if (archive_fill_) archive_fill_->look(applied_version(), links_->up(), steady_clock::now());
       const std::string what = waiting_for();
       worker_->tell_what_is_waited_for(what);
@@ -243,6 +253,15 @@ asio::awaitable<void> Coordinator::Implementation::pulse() {
     timer.expires_after(kPulse);
     co_await timer.async_wait(asio::use_awaitable);
   }
+}
+
+// They may be renewed while the run goes on.
+void Coordinator::Implementation::look_at_certificates() {
+  const steady_clock::time_point now = steady_clock::now();
+  if (now < look_at_certificates_at_) return;
+  look_at_certificates_at_ = now + kLookAtCertificatesEvery;
+  if (const auto until = inter::valid_until_unix_s(options_.mesh.credentials))
+    certificates_until_unix_s_ = until;
 }
 
 void Coordinator::Implementation::lose(const inter::BlobId& blob) {
@@ -277,20 +296,48 @@ RegionStatus Coordinator::Implementation::status() const {
   status.settings_sha256 = settings_digest(options_.shared_config);
   status.version = applied_version();
   status.round = protocol.version();
-  status.workers = options_.workers;
-  status.missing_ranks = worker_->missing();
-  status.degraded = !status.missing_ranks.empty();
   status.listening_port = listening_port();
   status.waiting = waiting_for();
   status.waited_for = wait_log_.longest(applied_version());
-  status.leader = protocol.raft().leader().value_or("");
-  status.term = protocol.raft().term();
   status.share = protocol.share().value_or(DataShare{});
   if (protocol.data()) status.data = data_status(*protocol.data());
   status.steps = options_.protocol.pace.steps;
   status.k = protocol.k();
   status.k_change = protocol.k_change();
+  status.egress = egress();
+  status.spool_bytes = directory_.spool().stored_bytes();
+  status.spool_capacity_bytes = directory_.spool().capacity_bytes();
+  status.rounds_kept = protocol.rounds_kept();
+  status.falls_behind = applied_version() + protocol.rounds_kept() < protocol.version();
+  status.certificates_until_unix_s = certificates_until_unix_s_;
+  status.last_error = last_error_;
+  status.finished = ending_.succeeded() && goodbye_.empty() && !without_result_;
+  add_agreement(status);
+  add_worker(status);
+  add_links(status);
+  return status;
+}
+
+// What is out of the run hears nobody: what it knew of the leader then is not true for long.
+void Coordinator::Implementation::add_agreement(RegionStatus& status) const {
+  const Raft& raft = driver_->protocol().raft();
+  status.abstains = !abstains_.empty();
+  if (!status.abstains) status.leader = raft.leader().value_or("");
+  status.term = raft.term();
+}
+
+// A witness has none, and who is finished needs none.
+void Coordinator::Implementation::add_worker(RegionStatus& status) const {
+  const bool witness = directory_.protocol_options().witness;
+  if (!witness) status.workers = options_.workers;
+  if (!witness && !status.finished) status.missing_ranks = worker_->missing();
+  status.degraded = worker_->is_attached() && !status.missing_ranks.empty();
   status.progress = worker_->progress();
+  status.loss_not_finite = status.progress.has_loss() && !std::isfinite(status.progress.loss());
+  status.reported_unix_s = worker_->reported_unix_s();
+}
+
+void Coordinator::Implementation::add_links(RegionStatus& status) const {
   for (const auto& [peer, link] : links_->stats()) {
     if (link.removed) {
       status.removed_links[peer] = link_totals(link);
@@ -298,14 +345,6 @@ RegionStatus Coordinator::Implementation::status() const {
       status.links[peer] = link_status(link);
     }
   }
-  status.egress = egress();
-  status.spool_bytes = directory_.spool().stored_bytes();
-  status.spool_capacity_bytes = directory_.spool().capacity_bytes();
-  status.rounds_kept = protocol.rounds_kept();
-  status.falls_behind = applied_version() + protocol.rounds_kept() < protocol.version();
-  status.last_error = last_error_;
-  status.finished = ending_.succeeded() && goodbye_.empty() && !without_result_;
-  return status;
 }
 
 std::optional<EgressStatus> Coordinator::Implementation::egress() const {
@@ -318,7 +357,8 @@ std::optional<EgressStatus> Coordinator::Implementation::egress() const {
   EgressStatus egress{.cost = own_egress_.total(now, protocol.agreed_egress_cost()),
                       .run_cost = meter.spent(),
                       .said = egress_said(),
-                      .run_forecast = meter.at_end(protocol.k())};
+                      .run_forecast = meter.at_end(protocol.k()),
+                      .pauses = protocol.pauses_for_money()};
   for (const EgressForecast& forecast : meter.forecasts(protocol.k()))
     egress.limits.push_back(egress_limit(forecast));
   return egress;
@@ -490,6 +530,9 @@ asio::awaitable<RunOutcome> Coordinator::run() {
     if (options.start != Start::join) options.start = Start::resume;
     implementation_ = std::make_unique<Implementation>(executor_, std::move(options), true);
   }
+}
+bool Coordinator::has_opened() const {
+  return implementation_->has_opened();
 }
 void Coordinator::stop() {
   implementation_->stop();

@@ -119,6 +119,9 @@ class Coordinator {
   // Throws std::system_error for what must reach main.
   asio::awaitable<RunOutcome> run();
 
+  // Whether its files are open, or were before their disk failed.
+  bool has_opened() const;
+
   // Ends run() soon: workers were told, links are closed, state is on disk.
   void stop();
 

@@ -65,6 +65,7 @@ void each_key(const EgressStatus&, Each each) {
   each("said", &E::said);
   each("run_forecast", &E::run_forecast);
   each("limits", &E::limits);
+  each("pauses", &E::pauses);
 }
 
 template <typename Each>
@@ -94,6 +95,7 @@ void each_key(const RegionStatus&, Each each) {
   each("degraded", &S::degraded);
   each("listening_port", &S::listening_port);
   each("waiting", &S::waiting);
+  each("abstains", &S::abstains);
   each("leader", &S::leader);
   each("term", &S::term);
   each("share", &S::share);
@@ -102,6 +104,8 @@ void each_key(const RegionStatus&, Each each) {
   each("k", &S::k);
   each("k_change", &S::k_change);
   each("progress", &S::progress);
+  each("loss_not_finite", &S::loss_not_finite);
+  each("reported_unix_s", &S::reported_unix_s);
   each("wan_tx_bytes", &S::wan_tx_bytes);
   each("wan_rx_bytes", &S::wan_rx_bytes);
   each("links", &S::links);
@@ -113,6 +117,7 @@ void each_key(const RegionStatus&, Each each) {
   each("falls_behind", &S::falls_behind);
   each("applied_unix_s", &S::applied_unix_s);
   each("left_s", &S::left_s);
+  each("certificates_until_unix_s", &S::certificates_until_unix_s);
   each("last_error", &S::last_error);
   each("finished", &S::finished);
 }

@@ -53,6 +53,7 @@ struct EgressStatus {
   std::map<std::string, double> said = {};  // by each region, as far as it is known here
   std::optional<double> run_forecast = {};  // at the end of the run; where there is a budget
   std::vector<EgressLimit> limits = {};
+  bool pauses = false;  // the open round lasts until there is new money
 };
 
 // In hex.
@@ -69,12 +70,13 @@ struct RegionStatus {
   std::string settings_sha256;               // settings_digest() of greeting.h
   Round version = 0;                         // rounds applied by the worker
   Round round = 0;                           // the open round: records in the ledger
-  std::uint32_t workers = 0;                 // that the region is to have
-  std::vector<std::uint32_t> missing_ranks;  // that it goes on without
-  bool degraded = false;                     // there are such
+  std::uint32_t workers = 0;                 // that the region is to have; 0: a witness
+  std::vector<std::uint32_t> missing_ranks;  // that are not attached; none once it is finished
+  bool degraded = false;                     // others of its ranks are, and go on without them
   std::uint16_t listening_port = 0;
   std::string waiting;     // for whom and what
   std::string waited_for;  // the member that the open round waited for longest; for events.jsonl
+  bool abstains = false;   // out of the run while its storage fails; `waiting` has the reason
   std::string leader;      // empty: none known
   std::uint64_t term = 0;
   DataShare share;                 // of the data, in the open round
@@ -83,18 +85,22 @@ struct RegionStatus {
   std::uint64_t k = 0;             // of the open round, unless it is shortened
   std::string k_change;            // the newest, with its reasons; empty: none
   Progress progress;
+  bool loss_not_finite = false;           // the newest that was reported: NaN or infinite
+  std::optional<double> reported_unix_s;  // by the worker; none: not since it attached
   std::uint64_t wan_tx_bytes = 0, wan_rx_bytes = 0;  // over all links and restarts
   std::map<std::string, LinkStatus> links;
   std::map<std::string, LinkTotals> removed_links;  // to regions that are no members any more
   std::optional<EgressStatus> egress;               // none: no prices are known
   std::uint64_t spool_bytes = 0, spool_capacity_bytes = 0;
-  Round rounds_kept = 0;                 // of which late work counts
-  bool falls_behind = false;             // so far that what it makes no longer counts
-  std::optional<double> applied_unix_s;  // the newest round, by this process
-  std::optional<double> left_s;          // that the run still takes; none: not known yet
-  std::string last_error;                // logged since the process started; empty: none
+  Round rounds_kept = 0;                            // of which late work counts
+  bool falls_behind = false;                        // so far that what it makes no longer counts
+  std::optional<double> applied_unix_s;             // the newest round, by this process
+  std::optional<double> left_s;                     // that the run still takes; none: not known yet
+  std::optional<double> certificates_until_unix_s;  // its own and its authority's; none: not known
+  std::string last_error;                           // logged since the process started; empty: none
   bool finished = false;
 
+  bool lacks_workers() const { return workers > 0 && missing_ranks.size() >= workers; }
   // What it does or waits for; empty: no worker has worked yet.
   std::string state() const { return waiting.empty() ? progress.phase() : "waits for " + waiting; }
 };

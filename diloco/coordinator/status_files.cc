@@ -115,7 +115,7 @@ StatusFiles::StatusFiles(std::filesystem::path directory, std::string region)
   }
   const auto old = parse_region_status(before);
   if (!old) return;
-  earlier_phase_ = old->progress.phase();
+  earlier_progress_ = old->progress;
   if (old->egress) {
     earlier_egress_cost_ = std::max(0.0, old->egress->cost);
     earlier_egress_said_ = old->egress->said;
@@ -142,6 +142,8 @@ RegionStatus StatusFiles::with_earlier(RegionStatus status) const {
   };
   count(status.links);
   count(status.removed_links);
+  if (status.progress.phase().empty()) status.progress = earlier_progress_;  // nothing is known yet
+  if (status.lacks_workers()) status.progress.set_tokens_per_s(0);
   return status;
 }
 
@@ -181,7 +183,7 @@ void StatusFiles::write_into_reserve(const RegionStatus& status) {
 std::string StatusFiles::text(const RegionStatus& status) const {
   RegionStatus shown = with_earlier(status);
   shown.applied_unix_s = applied_unix_s_;
-  shown.left_s = time_left_.seconds(status.steps);
+  if (!shown.lacks_workers()) shown.left_s = time_left_.seconds(status.steps);
   // What a worker calls its phase is not ours to trust with its encoding.
   return json_with_checksum(
       to_json(shown).dump(2, ' ', false, OrderedJson::error_handler_t::replace) + "\n");

@@ -46,7 +46,8 @@ class TimeLeft {
 
 class StatusFiles {
  public:
-  // Traffic counters go on from what an earlier process left in status.json.
+  // Traffic counters go on from what an earlier process left in status.json, and the worker is
+  // shown as it was seen then until it reports.
   StatusFiles(std::filesystem::path directory, std::string region);
 
   void write_listening_port(std::uint16_t port);
@@ -62,7 +63,7 @@ class StatusFiles {
   // What an earlier process wrote.
   double earlier_egress_cost() const { return earlier_egress_cost_; }
   const std::map<std::string, double>& earlier_egress_said() const { return earlier_egress_said_; }
-  const std::string& earlier_phase() const { return earlier_phase_; }  // of the worker
+  const std::string& earlier_phase() const { return earlier_progress_.phase(); }  // of the worker
   void add_event(const std::string& event, const std::string& peer, const std::string& text,
                  Round round);
 
@@ -70,7 +71,7 @@ class StatusFiles {
   void add_k_decision(const CommitRecord& record);
   nlohmann::ordered_json to_line(const AppliedRound& round, const RegionStatus& status,
                                  double time_s) const;
-  // With what earlier processes sent.
+  // With what earlier processes sent, and saw of the worker.
   RegionStatus with_earlier(RegionStatus status) const;
   void append_line(const std::string& line);
   std::filesystem::path reserve_path() const { return directory_ / "status.json.reserve"; }
@@ -82,7 +83,7 @@ class StatusFiles {
   std::map<std::string, LinkTotals> earlier_;  // by peer
   double earlier_egress_cost_ = 0;
   std::map<std::string, double> earlier_egress_said_;
-  std::string earlier_phase_;
+  Progress earlier_progress_;
   std::string written_;
   std::optional<inter::File> reserve_;
   Round next_round_ = 0;

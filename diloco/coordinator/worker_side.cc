@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <numeric>
 #include <system_error>
 #include <utility>
 
@@ -81,6 +82,7 @@ void WorkerSide::open() {
 
 asio::awaitable<void> WorkerSide::reopen() {
   ++handings_;
+  is_attached_ = false;
   co_await server_->stop();
   server_.reset();
   open();
@@ -135,6 +137,13 @@ asio::awaitable<void> WorkerSide::stop() {
   if (server_) co_await server_->stop();
   co_await intake_.join();
   co_await tasks_.join();
+}
+
+std::vector<std::uint32_t> WorkerSide::missing() const {
+  if (is_attached_) return missing_;
+  std::vector<std::uint32_t> all(context_.options.workers);
+  std::iota(all.begin(), all.end(), 0U);
+  return all;
 }
 
 // ---- What it is told ----
@@ -318,7 +327,8 @@ void WorkerSide::on_gathered(const AttachRequest& rank_0,
   note_missing(missing);
   trained_on_ = rank_0.trained_on;
   heard_at_ = steady_clock::now();
-  has_attached_ = true;
+  reported_unix_s_.reset();
+  is_attached_ = has_attached_ = true;
   ++handings_;
   intake_.begin_gathering();
   version_ = rank_0.version;
@@ -402,6 +412,7 @@ void WorkerSide::note_other_data(const std::optional<DataDigest>& now) {
 
 void WorkerSide::on_worker_lost() {
   ++handings_;
+  is_attached_ = false;
   welcome_.reset();
   intake_.worker_lost();
   if (!context_.ending.outcome()) {
@@ -474,6 +485,8 @@ void WorkerSide::on_data_read(const DataDigests& data) {
 void WorkerSide::on_report(const Progress& progress) {
   progress_ = progress;
   heard_at_ = steady_clock::now();
+  const auto since_1970 = std::chrono::system_clock::now().time_since_epoch();
+  reported_unix_s_ = std::chrono::duration<double>(since_1970).count();
 }
 
 }  // namespace causeway::diloco

@@ -35,7 +35,11 @@ class WorkerSide : public WorkerServerHandler {
   asio::awaitable<void> stop();
 
   const Progress& progress() const { return progress_; }
-  const std::vector<std::uint32_t>& missing() const { return missing_; }  // ranks
+  bool is_attached() const { return is_attached_; }
+  // Ranks: those that the others go on without; all while no worker is attached.
+  std::vector<std::uint32_t> missing() const;
+  // When it reported last; none: it has not since it attached last.
+  const std::optional<double>& reported_unix_s() const { return reported_unix_s_; }
   ContributionIntake& intake() { return intake_; }
   const ContributionIntake& intake() const { return intake_; }
   void tell_what_is_waited_for(const std::string& what);  // empty: nothing
@@ -84,6 +88,7 @@ class WorkerSide : public WorkerServerHandler {
   std::optional<WorkerServer> server_;
   ContributionIntake intake_;
   Progress progress_;
+  std::optional<double> reported_unix_s_;
   std::vector<std::uint32_t> missing_;    // ranks, when they attached last
   std::optional<DataDigest> trained_on_;  // its state, before it attached
   std::optional<Round> applying_;
@@ -92,6 +97,7 @@ class WorkerSide : public WorkerServerHandler {
   std::string told_;            // that it waits for
   std::optional<WelcomeWorker> welcome_ = {};  // that it is to get
   std::string no_room_ = {};                   // for the model of what attached last: what to set
+  bool is_attached_ = false;                   // now
   bool has_attached_ = false;                  // since this process began
   bool goodbye_cut_short_ = false;
   std::chrono::steady_clock::time_point look_for_result_at_;  // again

@@ -169,6 +169,7 @@ void KPolicy::follow(const KDecision& decision, Round round) {
   if (decision.verdict == Verdict::reverted) evaluations_.clear();
   rounds_ = 0;
   k_ = decision.k;
+  pauses_ = decision.verdict == Verdict::paused;
   if (decision.verdict < Verdict::stretched) free_k_ = k_;
 }
 

@@ -55,6 +55,7 @@ class KPolicy {
   std::uint32_t k() const { return k_; }  // of the open round
   // The newest, in words; empty: none.
   const std::string& change() const { return change_; }
+  bool pauses() const { return pauses_; }  // the open round lasts until there is new money
   const EgressMeter& egress() const { return egress_; }
   // For the record of the open round.
   const std::optional<KDecision>& next() const { return next_; }
@@ -93,6 +94,7 @@ class KPolicy {
   std::optional<Trial> trial_;
   std::optional<Bar> bar_;
   std::string change_;
+  bool pauses_ = false;
   std::optional<KDecision> next_;
 };
 

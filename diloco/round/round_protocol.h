@@ -147,6 +147,7 @@ class RoundProtocol {
   // Of the open round, unless it is shortened, and how it came to that.
   std::uint32_t k() const { return region_.history.k_policy().k(); }
   const std::string& k_change() const { return region_.history.k_policy().change(); }
+  bool pauses_for_money() const { return region_.history.k_policy().pauses(); }
   const EgressMeter& egress() const { return region_.history.k_policy().egress(); }
   // What the newest record says that each region, and this one, has paid.
   std::vector<EgressCost> agreed_egress() const;

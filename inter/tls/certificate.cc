@@ -97,6 +97,15 @@ std::string date_of(const ASN1_TIME* time) {
   return text;
 }
 
+namespace {
+
+double unix_s_of(const ASN1_TIME* time) {
+  std::tm parts{};
+  return ASN1_TIME_to_tm(time, &parts) == 1 ? static_cast<double>(::timegm(&parts)) : 0;
+}
+
+}  // namespace
+
 CertificateInfo describe_certificate(const std::filesystem::path& file) {
   const CertificatePtr certificate = load_certificate(file);
   const X509* x509 = certificate.get();
@@ -109,7 +118,17 @@ CertificateInfo describe_certificate(const std::filesystem::path& file) {
           date_of(X509_get0_notAfter(x509)),
           fingerprint(x509),
           dns_names(x509),
-          seconds_left < 0 ? days_left - 1 : days_left};
+          seconds_left < 0 ? days_left - 1 : days_left,
+          unix_s_of(X509_get0_notAfter(x509))};
+}
+
+std::optional<double> valid_until_unix_s(const Credentials& credentials) {
+  try {
+    return std::min(describe_certificate(credentials.certificate).not_after_unix_s,
+                    describe_certificate(credentials.ca_certificate).not_after_unix_s);
+  } catch (const std::system_error&) {
+    return std::nullopt;
+  }
 }
 
 namespace {

@@ -4,6 +4,7 @@
 
 #include <chrono>
 #include <filesystem>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -61,7 +62,12 @@ struct CertificateInfo {
   std::string subject, issuer, not_before, not_after, sha256_fingerprint;
   std::vector<std::string> dns_names;
   int days_left = 0;  // of its validity; negative: expired
+  double not_after_unix_s = 0;
 };
 CertificateInfo describe_certificate(const std::filesystem::path& certificate);
+
+// When the first of the certificate and its authority's runs out. None: a file cannot be read,
+// which may be one that is just being replaced.
+std::optional<double> valid_until_unix_s(const Credentials& credentials);
 
 }  // namespace causeway::inter

@@ -102,6 +102,15 @@ class InACluster(RunByHand):
         """The exit code of its liveness probe, asked once."""
         return subprocess.run(container["livenessProbe"]["exec"]["command"], env={**os.environ, "TMPDIR": str(self.directory)}, check=False).returncode
 
+    def check_probe_of_one_that_waits(self, container):
+        """Before it has anything to report it is left alone; then it must go on reporting."""
+        region = self.region_directory(REGIONS[0])
+        region.mkdir(parents=True)
+        for said, codes in (("null", [0, 0, 0]), ("5.25", [0, 1, 1]), ("null", [0, 0])):
+            (region / "status.json").write_text(f'{{\n  "reported_unix_s": {said},\n  "finished": false\n}}\n')
+            self.assertEqual([self.probe(container) for _ in codes], codes, said)
+        shutil.rmtree(region)
+
     def check_worker_probe(self, container, worker):
         """It sees a worker at work, and one that hangs."""
         wait_until(lambda: self.probe(container) == 0, "the worker to report", worker)
@@ -151,6 +160,8 @@ class Kubernetes(InACluster):
         found = {each["kind"]: each for each in self.documents(self.kustomized(config))}
         pod = found["Job"]["spec"]["template"]["spec"]
         certificates, sidecar = pod["initContainers"]
+        self.check_probe_of_one_that_waits(pod["containers"][0])
+        self.assertGreaterEqual(sidecar["startupProbe"]["periodSeconds"] * sidecar["startupProbe"]["failureThreshold"], 3600)
         self.finish(self.start_container(certificates))
         self.assertEqual(sidecar["restartPolicy"], "Always")
         worker = self.start_container(pod["containers"][0])
@@ -200,6 +211,7 @@ class JobSet(InACluster):
             self.check_ends(each["template"]["spec"])
         jobs = {each["name"]: each["template"]["spec"] for each in self.documents(self.manifest)[0]["spec"]["replicatedJobs"]}
         pods = {name: job["template"]["spec"] for name, job in jobs.items()}
+        self.check_probe_of_one_that_waits(pods["workers"]["containers"][0])
         self.finish(self.start_container(pods["workers"]["initContainers"][0]))
         children = [self.start_container(pods["coordinator"]["containers"][0])]
         for rank in range(jobs["workers"]["completions"]):

@@ -184,6 +184,7 @@ class DiskThatFills(EndToEnd):
         sent = wait_until(self.status_there, "its status", child)["wan_tx_bytes"]
         said = self.fill(child)
         self.assertIn("Make room in", said["waiting"])
+        self.assertEqual((said["abstains"], said["leader"]), (True, ""), "it is out of the run")
         self.assertGreater(sent, 0)
         self.assertGreaterEqual(said["wan_tx_bytes"], sent, "what it sent is not forgotten")
         version, tokens = self.status("us-east")["version"], said.get("progress", {}).get("tokens", 0)

@@ -77,6 +77,10 @@ class Metrics(RunByHand):
         self.assertGreater(self.value("budget_forecast", first), self.value("budget_spent", first))
         self.assertEqual(get(f"http://127.0.0.1:{first}/")[0], 404)
         rounds = self.value("rounds_applied_total", first)
+        steps = self.value("steps_total", first)
+        self.workers[0].kill()
+        wait_until(lambda: get(f"http://127.0.0.1:{first}/readyz") == (503, "no worker is attached\n"), "no worker", self.coordinators[0])
+        self.assertEqual((self.value("workers_missing", first), self.value("tokens_per_second", first)), (1, 0))
         for child in self.coordinators[1:]:
             child.kill()
         wait_until(lambda: get(f"http://127.0.0.1:{first}/readyz") == (503, "no leader is known\n"), "no leader")
@@ -87,6 +91,7 @@ class Metrics(RunByHand):
                            self.region_directory(REGIONS[0]), "--metrics", "127.0.0.1:0")
         self.coordinators.append(again)
         self.assertGreaterEqual(self.value("rounds_applied_total", self.port_of(again)), rounds)
+        self.assertGreaterEqual(self.value("steps_total", self.port_of(again)), steps, "no worker has reported to it")
         self.end()
 
     def test_whoever_sends_rubbish_or_nothing_holds_nobody_up(self):
@@ -112,7 +117,7 @@ class Metrics(RunByHand):
             slow.append(socket.create_connection(("127.0.0.1", first)))
             slow[-1].sendall(b"GET /metr")
         rounds = self.value("rounds_applied_total", first)
-        self.assertEqual(get(f"http://127.0.0.1:{first}/healthz"), (200, "ok\n"))
+        wait_until(lambda: get(f"http://127.0.0.1:{first}/healthz") == (200, "ok\n"), "it to have started", self.coordinators[0])
         wait_until(lambda: self.value("rounds_applied_total", first) >= rounds + 2, "two more rounds", self.coordinators[0])
         self.assertEqual(get(f"http://127.0.0.1:{first}/healthz"), (200, "ok\n"))
         self.assertNotIn("Too many open files", self.coordinators[0].log.read_text())
@@ -145,7 +150,7 @@ class Metrics(RunByHand):
 
     def test_the_page_lists_each_metric_that_the_code_names(self):
         code = (SOURCE / "apps/run/watch/region_metrics.cc").read_text()
-        named = {f"causeway_{name}" for name in re.findall(r'out\.(?:counter|gauge|gauge_of_period|gauge_of_process)\(\s*"(\w+)"', code)}
+        named = {f"causeway_{name}" for name in re.findall(r'out\.(?:counter|gauge|gauge_of_\w+)\(\s*"(\w+)"', code)}
         rows = [line for line in (SOURCE / "docs/operate.md").read_text().splitlines() if line.startswith("| `causeway_")]
         self.assertEqual(named, set(re.findall(r"`(causeway_\w+)`", "".join(row.split("|")[1] for row in rows))))
 

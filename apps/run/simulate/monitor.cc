@@ -25,7 +25,7 @@ Monitor::Monitor(const Config& config, const RunDirectory& directory)
 bool Monitor::has_worked(const std::string& region) const {
   if (worked_.contains(region)) return true;
   const auto status = read_status(directory_.region(region));
-  return status && is_of_now(region, *status) && !status->progress.phase().empty();
+  return status && is_of_now(region, *status) && status->reported_unix_s;
 }
 
 bool Monitor::is_of_now(const std::string& region, const RegionStatus& status) const {
@@ -68,7 +68,7 @@ const View& Monitor::observe_training(double elapsed_s, std::uint32_t restarts) 
     if (!status) continue;
     take(i, name, *status, elapsed_s);
     versions_[name] = status->version;
-    if (is_of_now(name, *status) && !status->progress.phase().empty()) worked_.insert(name);
+    if (is_of_now(name, *status) && status->reported_unix_s) worked_.insert(name);
     view_.round = std::max(view_.round, status->version);
     if (name == config_.sync.founder) follow_k(*status);
     view_.wan_bytes += status->wan_tx_bytes;

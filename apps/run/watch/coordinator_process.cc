@@ -13,7 +13,7 @@ namespace causeway::run {
 CoordinatorProcess::CoordinatorProcess(const Config& config, const std::string& metrics,
                                        CheckpointHookOptions hook,
                                        diloco::CoordinatorOptions options)
-    : watch_(config, options.region, options.directory, metrics),
+    : watch_(config, options.region, options.directory, metrics, options.mesh.credentials),
       hook_(context_.get_executor(), std::move(hook)) {
   options.on_round = [this](const std::string& event) { watch_.add(event); };
   coordinator_.emplace(context_.get_executor(), std::move(options));
@@ -45,13 +45,15 @@ const diloco::RunOutcome& CoordinatorProcess::outcome() const {
   return outcome_;
 }
 
-// Shows that this thread still gets around to its work. Until it is over, and the timer cancelled:
-// a timer that had expired just before is not.
+// Shows that this thread still gets around to its work, once its files are open: a long ledger
+// takes its time, in which whoever watches is to be patient rather than restart it. Until it is
+// over, and the timer cancelled: a timer that had expired just before is not.
 asio::awaitable<void> CoordinatorProcess::beat() {
   while (!is_done_) {
     asio::error_code cancelled;
-    watch_.beat();
-    pulse_.expires_after(std::chrono::seconds(1));
+    const bool opened = coordinator_->has_opened();
+    if (opened) watch_.beat();
+    pulse_.expires_after(std::chrono::milliseconds(opened ? 1000 : 100));
     co_await pulse_.async_wait(asio::redirect_error(asio::use_awaitable, cancelled));
   }
 }

@@ -8,7 +8,7 @@
 #include <prometheus/metric_family.h>
 #include <prometheus/text_serializer.h>
 
-#include "apps/run/region/region_files.h"
+#include "apps/run/watch/certificate_end.h"
 #include "apps/run/watch/checkpoint_hook.h"
 
 namespace causeway::run {
@@ -34,6 +34,12 @@ class Families {
                        const std::string& period) {
     prometheus::ClientMetric& metric = add(name, help, MetricType::Gauge, {});
     metric.label.push_back({"period", period});
+    metric.gauge.value = value;
+  }
+  void gauge_of_certificate(const std::string& name, const std::string& help, double value,
+                            const std::string& certificate) {
+    prometheus::ClientMetric& metric = add(name, help, MetricType::Gauge, {});
+    metric.label.push_back({"certificate", certificate});
     metric.gauge.value = value;
   }
   // Of the process, whatever it works for: without labels.
@@ -71,6 +77,9 @@ void add_training(Families& out, const RegionStatus& status) {
   out.counter("tokens_total", "Tokens that this region trained on.", double(progress.tokens()));
   if (progress.has_loss())
     out.gauge("loss", "Training loss of the last inner step, nats per token.", progress.loss());
+  if (progress.has_loss() || status.loss_not_finite)
+    out.gauge("loss_not_finite", "1 if that loss is NaN or infinite.",
+              status.loss_not_finite ? 1 : 0);
   if (progress.has_val_loss())
     out.gauge("validation_loss", "Loss of the newest validation, nats per token.",
               progress.val_loss());
@@ -98,6 +107,8 @@ void add_agreement(Families& out, const RegionStatus& status) {
   out.gauge("leader_known", "1 if the run has a leader.", status.leader.empty() ? 0 : 1);
   out.gauge("leads", "1 if this region leads.",
             !status.leader.empty() && status.leader == status.region ? 1 : 0);
+  out.gauge("abstains", "1 if it takes no part in the run while its storage fails.",
+            status.abstains ? 1 : 0);
   out.gauge("waiting", "1 if something is waited for.", status.waiting.empty() ? 0 : 1);
   out.gauge("finished", "1 if the run is over here.", status.finished ? 1 : 0);
   // What stays in Prometheus when the process is gone. Another run may use its address later.
@@ -108,7 +119,7 @@ void add_agreement(Families& out, const RegionStatus& status) {
   out.gauge("falls_behind", "1 if it is so far behind that what it makes no longer counts.",
             status.falls_behind ? 1 : 0);
   out.gauge("workers", "Workers that the region is to have.", status.workers);
-  out.gauge("workers_missing", "Workers that it trains without.",
+  out.gauge("workers_missing", "Workers that are not attached.",
             double(status.missing_ranks.size()));
   out.gauge("spool_bytes", "Payloads and snapshots on disk.", double(status.spool_bytes));
   out.gauge("spool_capacity_bytes", "What sync.spool_gib allows.",
@@ -149,6 +160,9 @@ void add_egress(Families& out, const RegionStatus& status) {
   if (!status.egress) return;
   out.counter("run_egress_cost_total", "Of what all regions sent, as far as this one heard.",
               run_egress({status})->cost);
+  if (!status.egress->limits.empty())
+    out.gauge("budget_pauses", "1 if the open round lasts until there is new money.",
+              status.egress->pauses ? 1 : 0);
   for (const EgressLimit& limit : status.egress->limits) {
     out.gauge_of_period("budget_limit", "Most that egress may cost in the period, of the budget.",
                         limit.limit, limit.period);
@@ -168,27 +182,50 @@ void add_checkpoint_hook(Families& out, const std::filesystem::path& directory) 
               double(hook->failures));
 }
 
+void add_certificate_ends(Families& out, const inter::Credentials& credentials) {
+  for (const CertificateEnd& end : certificate_ends(credentials))
+    out.gauge_of_certificate("certificate_expiry_timestamp_seconds",
+                             "When the region's own certificate, or its authority's, runs out.",
+                             end.at_unix_s, end.certificate);
+}
+
 }  // namespace
 
 RegionMetrics::RegionMetrics(std::string run, std::string region, std::filesystem::path directory,
-                             Prices prices)
+                             Prices prices, inter::Credentials credentials)
     : run_(std::move(run)),
       region_(std::move(region)),
       directory_(std::move(directory)),
-      prices_(std::move(prices)) {
+      prices_(std::move(prices)),
+      credentials_(std::move(credentials)) {
+  rounds_.since = Clock::now();
   for (const LoggedRound& round : applied_rounds(directory_)) count(round);
+  if (auto status = read_status(directory_)) keep_totals(*status);
 }
 
-void RegionMetrics::count(const LoggedRound& round) {
+void RegionMetrics::count(const LoggedRound& round, Clock::time_point now) {
   const std::lock_guard lock(mutex_);
   ++rounds_.applied;
   rounds_.without_own += round.listed ? 0 : 1;
   rounds_.late += round.late;
   rounds_.applied_at_s = round.time_unix_s;
+  rounds_.since = now;
 }
 
-std::string RegionMetrics::text() const {
+// A worker that was lost does some steps again. A counter that falls is taken for one that began
+// anew at 0: all steps of the run would seem to be done at once.
+void RegionMetrics::keep_totals(RegionStatus& status) const {
+  const std::lock_guard lock(mutex_);
+  if (totals_.run_id != status.run_id) totals_ = {.run_id = status.run_id};
+  totals_.steps = std::max(totals_.steps, status.progress.step());
+  totals_.tokens = std::max(totals_.tokens, status.progress.tokens());
+  status.progress.set_step(totals_.steps);
+  status.progress.set_tokens(totals_.tokens);
+}
+
+std::string RegionMetrics::text(Clock::time_point now) const {
   Families out(run_, region_);
+  double since_round_s = 0;
   {
     const std::lock_guard lock(mutex_);
     out.counter("rounds_applied_total", "Rounds that the worker applied.", double(rounds_.applied));
@@ -198,11 +235,18 @@ std::string RegionMetrics::text() const {
     out.counter("late_contributions_total",
                 "Contributions of earlier rounds that these rounds list, of any region.",
                 double(rounds_.late));
+    since_round_s = std::max(0.0, std::chrono::duration<double>(now - rounds_.since).count());
     if (rounds_.applied > 0)
       out.gauge("last_round_timestamp_seconds", "When the last one was applied.",
                 rounds_.applied_at_s);
   }
-  if (const auto status = read_status(directory_)) {
+  if (auto status = read_status(directory_)) {
+    keep_totals(*status);
+    if (status->workers > 0)  // a witness applies none
+      out.gauge("seconds_since_round",
+                "Since the last one was applied, or this process began, by a clock that no change "
+                "of the host's date moves.",
+                since_round_s);
     add_training(out, *status);
     add_agreement(out, *status);
     add_links(out, *status);
@@ -210,6 +254,7 @@ std::string RegionMetrics::text() const {
     add_egress(out, *status);
   }
   add_checkpoint_hook(out, directory_);
+  add_certificate_ends(out, credentials_);
   return out.text();
 }
 
@@ -222,8 +267,10 @@ std::string RegionMetrics::not_ready() const {
   const auto status = read_status(directory_);
   if (!status) return "the coordinator has not begun yet";
   if (status->finished) return "";
+  if (status->abstains) return status->waiting;
   if (status->leader.empty()) return "no leader is known";
-  if (status->progress.phase().empty()) return "no worker has attached yet";
+  if (status->lacks_workers()) return "no worker is attached";
+  if (status->workers > 0 && !status->reported_unix_s) return "no worker has begun to work yet";
   if (status->falls_behind)
     return fmt::format("it falls behind: it has applied {} rounds less than there are",
                        status->round - status->version);

@@ -9,32 +9,50 @@
 
 #include "apps/run/config/prices.h"
 #include "apps/run/region/region_files.h"
+#include "apps/run/watch/certificate_end.h"
 
 namespace causeway::run {
 namespace {
 
+constexpr const char* kStarting = "starting: the coordinator is still opening its files";
 constexpr std::chrono::seconds kSilenceMax{10};
+constexpr std::chrono::hours kLookAtCertificatesEvery{24};
 
 }  // namespace
 
 // How many rounds there are is not known where K changes.
 RegionWatch::RegionWatch(const Config& config, std::string region, std::filesystem::path directory,
-                         const std::string& metrics)
+                         const std::string& metrics, inter::Credentials credentials)
     : region_(std::move(region)),
       directory_(std::move(directory)),
       lines_(config.train.steps, k_policy(config).measures() ? 0 : pace(config).rounds()),
       tensorboard_(directory_, 0),
-      metrics_(config.name, region_, directory_, prices_of(config)) {
+      metrics_(config.name, region_, directory_, prices_of(config), credentials),
+      credentials_(std::move(credentials)) {
   if (metrics.empty()) return;
   server_.emplace(inter::parse_endpoint(metrics),
                   MetricsPages{.metrics = [this](const std::string& by) { return scraped(by); },
                                .not_healthy = [this] { return not_healthy(); },
-                               .not_ready = [this] { return metrics_.not_ready(); }});
+                               .not_ready = [this] { return not_ready(); }});
   spdlog::info("{}: metrics at port {}", region_, server_->port());
 }
 
 void RegionWatch::beat() {
-  beat_ = std::chrono::steady_clock::now();
+  const auto now = std::chrono::steady_clock::now();
+  beat_ = now;
+  const bool looked = looked_at_certificates_ != kNever;
+  if (looked && now < looked_at_certificates_ + kLookAtCertificatesEvery) return;
+  looked_at_certificates_ = now;
+  look_at_certificates();
+}
+
+void RegionWatch::look_at_certificates() const {
+  const auto since_1970 = std::chrono::system_clock::now().time_since_epoch();
+  const double now_s = std::chrono::duration<double>(since_1970).count();
+  for (const CertificateEnd& end : certificate_ends(credentials_)) {
+    const std::string warning = expiry_warning(end, region_, now_s);
+    if (!warning.empty()) spdlog::warn("{}: {}", region_, warning);
+  }
 }
 
 std::string RegionWatch::scraped(const std::string& scraper) {
@@ -51,10 +69,17 @@ std::chrono::steady_clock::time_point RegionWatch::last_scrape_by() const {
 }
 
 std::string RegionWatch::not_healthy() const {
-  const auto silent = std::chrono::steady_clock::now() - beat_.load();
+  const auto beat = beat_.load();
+  if (beat == kNever) return kStarting;
+  const auto silent = std::chrono::steady_clock::now() - beat;
   if (silent < kSilenceMax) return "";
   const auto seconds = std::chrono::duration_cast<std::chrono::seconds>(silent).count();
   return fmt::format("the coordinator has done nothing for {} s", seconds);
+}
+
+// Until then status.json is an earlier process's.
+std::string RegionWatch::not_ready() const {
+  return beat_.load() == kNever ? kStarting : metrics_.not_ready();
 }
 
 void RegionWatch::add(const std::string& event) {

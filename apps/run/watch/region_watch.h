@@ -14,17 +14,21 @@
 #include "apps/run/watch/region_metrics.h"
 #include "apps/run/watch/round_line.h"
 #include "apps/run/watch/tensorboard.h"
+#include "inter/tls/pki.h"
 
 namespace causeway::run {
 
 class RegionWatch {
  public:
   // `metrics`: HOST:PORT to serve them at (metrics_server.h); empty: nowhere. Throws ConfigError if
-  // it cannot be bound.
+  // it cannot be bound. `credentials`: the files that this region works with.
   RegionWatch(const Config& config, std::string region, std::filesystem::path directory,
-              const std::string& metrics);
-  // Called every second by the thread whose health is shown.
+              const std::string& metrics, inter::Credentials credentials = {});
+  // Called every second by the thread whose health is shown, once it has opened its files.
   void beat();
+  // Why it is not healthy, and the region not ready, in a sentence; empty: it is. Any thread.
+  std::string not_healthy() const;
+  std::string not_ready() const;
   // A line of events.jsonl. What cannot be written is tried again with the next: a full disk ends
   // no region.
   void add(const std::string& event);
@@ -34,7 +38,7 @@ class RegionWatch {
 
  private:
   std::string scraped(const std::string& scraper);
-  std::string not_healthy() const;
+  void look_at_certificates() const;
   void draw(const LoggedRound& round);
 
   std::string region_;
@@ -46,7 +50,10 @@ class RegionWatch {
   RegionMetrics metrics_;
   mutable std::mutex mutex_;  // of scrapes_
   Scrapes scrapes_;
-  std::atomic<std::chrono::steady_clock::time_point> beat_{std::chrono::steady_clock::now()};
+  static constexpr std::chrono::steady_clock::time_point kNever{};
+  std::atomic<std::chrono::steady_clock::time_point> beat_{kNever};
+  inter::Credentials credentials_;
+  std::chrono::steady_clock::time_point looked_at_certificates_ = kNever;
   std::optional<MetricsServer> server_;  // the first to end: its threads use the others
 };
 

@@ -4,6 +4,8 @@
 
 #include <algorithm>
 #include <array>
+#include <chrono>
+#include <cmath>
 #include <cstdint>
 #include <ctime>
 #include <fstream>
@@ -19,6 +21,7 @@
 #include "apps/run/config/config.h"
 #include "apps/run/page/format.h"
 #include "apps/run/region/region_files.h"
+#include "apps/run/watch/certificate_end.h"
 #include "diloco/files/file_io.h"
 #include "inter/base/text.h"
 #include "inter/mesh/observer.h"
@@ -245,6 +248,17 @@ std::string links_table(const std::vector<SeenRegion>& regions,
   return "\n" + columns(rows);
 }
 
+std::string certificate_problem(const SeenRegion& region, const RegionStatus& status) {
+  if (!region.runs || !status.certificates_until_unix_s) return {};
+  const auto since_1970 = std::chrono::system_clock::now().time_since_epoch();
+  const double now_s = std::chrono::duration<double>(since_1970).count();
+  const auto days = few_days_left(*status.certificates_until_unix_s, now_s);
+  if (!days) return {};
+  return "! " + region.name + ": a certificate that it works with " +
+         (*days < 0 ? "has run out" : fmt::format("runs out in {:.0f} days", std::floor(*days))) +
+         "; coordinator.log in its directory says which, and what to do\n";
+}
+
 std::string problems(const std::vector<SeenRegion>& regions, const std::vector<RegionStatus>& all) {
   std::string lines;
   for (std::size_t i = 0; i < regions.size(); ++i) {
@@ -263,6 +277,9 @@ std::string problems(const std::vector<SeenRegion>& regions, const std::vector<R
     if (!all[i].last_error.empty())
       lines += "! " + region.name + ": last error: " + all[i].last_error + "\n";
     if (all[i].degraded) lines += "! " + region.name + ": trains without some of its workers\n";
+    if (region.runs && all[i].lacks_workers())
+      lines += "! " + region.name + ": no worker is attached; start its workers again\n";
+    lines += certificate_problem(region, all[i]);
   }
   return lines.empty() ? "" : "\n" + lines;
 }

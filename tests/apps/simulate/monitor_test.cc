@@ -22,7 +22,8 @@ class MonitorTest : public testing::Test {
         "run/" + where + "/status.json",
         nlohmann::json{{"version", version},
                        {"wan_tx_bytes", sent},
-                       {"progress", {{"step", step}, {"loss", 3.5}, {"phase", "compute"}}}}
+                       {"progress", {{"step", step}, {"loss", 3.5}, {"phase", "compute"}}},
+                       {"reported_unix_s", 1e9}}
             .dump());
   }
 
@@ -51,17 +52,18 @@ TEST_F(MonitorTest, AddsUpTheWanAndKnowsTheVersions) {
 }
 
 TEST_F(MonitorTest, WhatAWorkerDidInAnEarlierSessionIsNotWorkOfThisOne) {
-  const auto status = [&](int pid, const char* phase) {
-    directory_.write("run/regions/east/status.json",
-                     nlohmann::json{{"pid", pid}, {"progress", {{"phase", phase}}}}.dump());
+  const auto status = [&](int pid, const nlohmann::json& reported_unix_s) {
+    const nlohmann::json json = {
+        {"pid", pid}, {"progress", {{"phase", "compute"}}}, {"reported_unix_s", reported_unix_s}};
+    directory_.write("run/regions/east/status.json", json.dump());
   };
-  status(100, "compute");
+  status(100, 1e9);
   const Monitor later(config_, run_);
   EXPECT_TRUE(monitor_.has_worked("east"));
   EXPECT_FALSE(later.has_worked("east"));
-  status(200, "");
+  status(200, nullptr);
   EXPECT_FALSE(later.has_worked("east")) << "a coordinator alone";
-  status(200, "wait");
+  status(200, 2e9);
   EXPECT_TRUE(later.has_worked("east"));
   EXPECT_FALSE(later.has_worked("west"));
 }

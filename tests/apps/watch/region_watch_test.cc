@@ -38,6 +38,18 @@ TEST(RegionWatch, TensorBoardHasEachRoundAtOnceAndThoseOfEarlierProcesses) {
   EXPECT_EQ(tensorboard_bytes(directory) - two, two - one);
 }
 
+// Whoever restarts what is not healthy is to be patient while a long ledger is read.
+TEST(RegionWatch, IsNotHealthyBeforeItsFirstBeat) {
+  const TemporaryDirectory directory;
+  RegionWatch watch(load_text(kSmallConfig), "east", directory.path(), "");
+  directory.write("status.json", R"({"leader": "east"})");  // of an earlier process
+  EXPECT_EQ(watch.not_healthy(), "starting: the coordinator is still opening its files");
+  EXPECT_EQ(watch.not_ready(), watch.not_healthy());
+  watch.beat();
+  EXPECT_EQ(watch.not_healthy(), "");
+  EXPECT_EQ(watch.not_ready(), "");
+}
+
 TEST(RegionWatch, WhatIsNoRoundOrCannotBeWrittenEndsNothing) {
   const TemporaryDirectory directory;
   directory.write("tensorboard", "a file where a directory should be");

@@ -93,6 +93,23 @@ TEST(RunTable, ShowsTheTimeLeftAsTheRegionsSayIt) {
   EXPECT_THAT(run_table({region("east", {{"left_s", nullptr}})}), Not(HasSubstr("about")));
 }
 
+TEST(RunTable, NamesARegionWhoseWorkersAreAllGone) {
+  const nlohmann::json gone = {{"workers", 2}, {"missing_ranks", {0, 1}}};
+  EXPECT_THAT(run_table({region("east", gone), region("west", {})}),
+              HasSubstr("! east: no worker is attached; start its workers again\n"));
+  const nlohmann::json one = {{"workers", 2}, {"missing_ranks", nlohmann::json::array({1})}};
+  EXPECT_THAT(run_table({region("east", one)}), Not(HasSubstr("no worker is attached")));
+}
+
+TEST(RunTable, NamesARegionWhoseCertificatesRunOut) {
+  const auto until = [](double unix_s) {
+    return region("east", {{"certificates_until_unix_s", unix_s}});
+  };
+  EXPECT_THAT(run_table({until(1e9)}), HasSubstr("! east: a certificate that it works with has run "
+                                                 "out; coordinator.log"));
+  EXPECT_THAT(run_table({until(1e11)}), Not(HasSubstr("certificate")));
+}
+
 TEST(RunTable, MarksARegionThatFallsBehind) {
   SeenRegion behind = region("east", {{"version", 181}});
   behind.rounds_behind = 636;

@@ -28,6 +28,7 @@ RegionStatus full() {
   status.degraded = true;
   status.listening_port = 65'535;
   status.waiting = "west";
+  status.abstains = true;
   status.leader = "west";
   status.term = 5;
   status.share = {.index = 1, .count = 3, .pass = 2, .begin = 1000};
@@ -40,6 +41,8 @@ RegionStatus full() {
   status.progress.set_val_loss(2.75);
   status.progress.set_mfu(0.5);
   status.progress.set_phase("wait");
+  status.loss_not_finite = true;
+  status.reported_unix_s = 1.25e9;
   status.wan_tx_bytes = 10;
   status.wan_rx_bytes = 20;
   status.links["west"] = {.up = true,
@@ -60,13 +63,15 @@ RegionStatus full() {
                    .run_cost = 4.5,
                    .said = {{"west", 3.0}},
                    .run_forecast = 6.5,
-                   .limits = {{"day", 4, 1.5, 3.75, 0.25, 1e9}, {"run", 40, 1.5, 8, 0.25, 0}}};
+                   .limits = {{"day", 4, 1.5, 3.75, 0.25, 1e9}, {"run", 40, 1.5, 8, 0.25, 0}},
+                   .pauses = true};
   status.spool_bytes = 100;
   status.spool_capacity_bytes = 200;
   status.rounds_kept = 8;
   status.falls_behind = true;
   status.applied_unix_s = 1.5e9;
   status.left_s = 580;
+  status.certificates_until_unix_s = 1.75e9;
   status.last_error = "refused";
   status.finished = true;
   return status;
@@ -85,10 +90,11 @@ TEST(RegionStatus, HasItsKeysInTheirOrder) {
       keys_of(json),
       testing::ElementsAre(
           "region", "format", "xxh3", "pid", "run_id", "settings_sha256", "version", "round",
-          "workers", "missing_ranks", "degraded", "listening_port", "waiting", "leader", "term",
-          "share", "data", "steps", "k", "k_change", "progress", "wan_tx_bytes", "wan_rx_bytes",
-          "links", "removed_links", "egress", "spool_bytes", "spool_capacity_bytes", "rounds_kept",
-          "falls_behind", "applied_unix_s", "left_s", "last_error", "finished"));
+          "workers", "missing_ranks", "degraded", "listening_port", "waiting", "abstains", "leader",
+          "term", "share", "data", "steps", "k", "k_change", "progress", "loss_not_finite",
+          "reported_unix_s", "wan_tx_bytes", "wan_rx_bytes", "links", "removed_links", "egress",
+          "spool_bytes", "spool_capacity_bytes", "rounds_kept", "falls_behind", "applied_unix_s",
+          "left_s", "certificates_until_unix_s", "last_error", "finished"));
   EXPECT_THAT(keys_of(json["links"]["west"]),
               testing::ElementsAre("up", "via", "tx_bytes", "rx_bytes", "round_trip_ms", "connects",
                                    "data_connections", "rate_mbit_s", "rate_p50_mbit_s",
@@ -98,7 +104,7 @@ TEST(RegionStatus, HasItsKeysInTheirOrder) {
             R"({"cost":1.5,"run_cost":4.5,"said":{"west":3.0},"run_forecast":6.5,"limits":[)"
             R"({"period":"day","limit":4.0,"spent":1.5,"forecast":3.75,"round_cost":0.25,)"
             R"("until_unix_s":1000000000.0},{"period":"run","limit":40.0,"spent":1.5,)"
-            R"("forecast":8.0,"round_cost":0.25,"until_unix_s":0.0}]})");
+            R"("forecast":8.0,"round_cost":0.25,"until_unix_s":0.0}],"pauses":true})");
   EXPECT_EQ(json["data"].dump(), R"({"sha256":"cd","sample_sha256":"ef"})");
   EXPECT_EQ(json["share"].dump(), R"({"index":1,"count":3,"pass":2,"begin":1000})");
 }
@@ -147,6 +153,60 @@ TEST(RegionStatus, WhatWasSentToARemovedRegionStaysInTheTotals) {
   EXPECT_TRUE(now.removed_links.empty());
 }
 
+// Totals of a run must not fall because its coordinator was started again.
+TEST(RegionStatus, AWorkerThatHasNotReportedYetIsShownAsItWasSeenBefore) {
+  const test::TemporaryDirectory directory;
+  const auto shown = [&](const RegionStatus& status) {  // each by a process of its own
+    StatusFiles(directory.path(), "east").write(status);
+    const auto file = directory.path() / "status.json";
+    return parse_region_status(inter::read_regular_file(file, 1 << 20)).value();
+  };
+  RegionStatus status;
+  status.workers = 1;
+  status.progress.set_phase("compute");
+  status.progress.set_step(1909);
+  status.progress.set_compute_s(12.5);
+  status.progress.set_tokens_per_s(633);
+  shown(status);
+  RegionStatus begun;
+  begun.workers = 1;
+  begun.missing_ranks = {0};
+  for (int times = 0; times < 2; ++times) {
+    const RegionStatus now = shown(begun);
+    EXPECT_EQ(now.progress.step(), 1909U);
+    EXPECT_EQ(now.progress.compute_s(), 12.5);
+    EXPECT_EQ(now.progress.tokens_per_s(), 0) << "nobody works";
+  }
+  status.progress.set_step(1920);
+  EXPECT_EQ(shown(status).progress.step(), 1920U);
+  EXPECT_EQ(shown(status).progress.tokens_per_s(), 633);
+}
+
+TEST(RegionStatus, WhoseWorkersAreAllGoneHasNoRateAndNoTimeLeft) {
+  const test::TemporaryDirectory directory;
+  StatusFiles files(directory.path(), "east");
+  RegionStatus status;
+  status.workers = 2;
+  status.steps = 1000;
+  status.progress.set_phase("compute");
+  status.progress.set_tokens_per_s(633);
+  for (Round round = 0; round < 3; ++round) {
+    AppliedRound applied;
+    applied.record.round = status.round = round;
+    applied.steps_so_far = 20 * (round + 1);
+    files.add_round(applied, status);
+  }
+  const auto shown = [&] { return parse_region_status(files.text(status)).value(); };
+  status.missing_ranks = {1};
+  EXPECT_FALSE(status.lacks_workers());
+  EXPECT_EQ(shown().progress.tokens_per_s(), 633);
+  EXPECT_TRUE(shown().left_s);
+  status.missing_ranks = {0, 1};
+  EXPECT_TRUE(status.lacks_workers());
+  EXPECT_EQ(shown().progress.tokens_per_s(), 0);
+  EXPECT_FALSE(shown().left_s);
+}
+
 TEST(RegionStatus, TakesTheReserveIfTheDiskIsFull) {
   const test::TemporaryDirectory directory;
   const auto file = directory.path() / "status.json";
@@ -192,7 +252,8 @@ TEST(RegionStatus, TakesTheReserveIfNoFileCanBeOpened) {
 
 TEST(RegionStatus, WhatIsNotKnownIsNull) {
   const OrderedJson json = to_json(RegionStatus{});
-  for (const char* key : {"data", "egress", "applied_unix_s", "left_s"})
+  for (const char* key : {"data", "egress", "applied_unix_s", "left_s", "reported_unix_s",
+                          "certificates_until_unix_s"})
     EXPECT_TRUE(json.at(key).is_null()) << key;
   EXPECT_EQ(json["links"].dump(), "{}");
   EXPECT_EQ(json["removed_links"].dump(), "{}");

@@ -78,6 +78,27 @@ TEST_F(WorkerSideTest, NamesOtherDataOnceAllAreReadAndThenNoMore) {
   EXPECT_THAT(told(), ::testing::SizeIs(1));
 }
 
+TEST_F(WorkerSideTest, MissesAllRanksWhileNoneIsAttached) {
+  EXPECT_THAT(side_.missing(), ::testing::ElementsAre(0));
+  attach(whole_, whole_);
+  EXPECT_THAT(side_.missing(), ::testing::IsEmpty());
+  EXPECT_TRUE(side_.is_attached());
+  side_.on_worker_lost();
+  EXPECT_THAT(side_.missing(), ::testing::ElementsAre(0));
+  EXPECT_FALSE(side_.is_attached());
+}
+
+// Whoever watches it would take one that waits for one that hangs.
+TEST_F(WorkerSideTest, TellsWhetherAWorkerHasReportedSinceItAttached) {
+  attach(whole_, whole_);
+  EXPECT_FALSE(side_.reported_unix_s());
+  side_.on_report(Progress{});
+  EXPECT_TRUE(side_.reported_unix_s());
+  side_.on_worker_lost();
+  attach(whole_, whole_);
+  EXPECT_FALSE(side_.reported_unix_s());
+}
+
 // ---- A program's model ----
 
 TEST(WorkerOfAJoiner, IsToldOfTheRunOnceThereIsALog) {

@@ -285,5 +285,29 @@ TEST(KPolicyBudget, GoesBeforeEverythingElseAndGivesBackTheKThatWasThere) {
   EXPECT_LT(policy.k(), stretched);
 }
 
+TEST(KPolicyBudget, SaysThatItPausesUntilThereIsNewMoney) {
+  KPolicyOptions options;
+  options.budget = {.per_day = 20, .action = Action::pause};
+  KPolicy policy(options, {.steps = 1'000'000, .k = 10});
+  Round round = 0;
+  std::uint64_t step = 0;
+  const auto next = [&](double cost, double later_s) {
+    const std::uint32_t k = policy.k();
+    CommitRecord record = decided(policy, round++, cost);
+    record.decided_unix_s += later_s;
+    policy.add(record, step, k);
+    step += k;
+  };
+  for (int i = 0; i < 30 && !policy.pauses(); ++i) {
+    EXPECT_EQ(policy.k(), 10U);
+    next(i + 1, 0);
+  }
+  ASSERT_TRUE(policy.pauses());
+  EXPECT_GT(policy.k(), 100U);
+  for (int i = 0; i < 3 && policy.pauses(); ++i) next(21, 86'400);  // the day after
+  EXPECT_FALSE(policy.pauses());
+  EXPECT_EQ(policy.k(), 10U);
+}
+
 }  // namespace
 }  // namespace causeway::diloco
