@@ -96,10 +96,11 @@ diloco::Fork fork_of(const run::Config& config, const CoordinatorFlags& flags) {
           .snapshot = named.file};
 }
 
-bool has_result(const std::filesystem::path& directory, diloco::Round version) {
+bool has_result(const std::filesystem::path& directory, const std::string& run_id,
+                diloco::Round version) {
   try {
     const auto result = intra::read_result(directory);
-    return result && result->progress.round() >= version;
+    return result && result->is_of(run_id) && result->progress.round() >= version;
   } catch (const std::system_error&) {  // it is looked at again
     return false;
   }
@@ -135,8 +136,9 @@ diloco::CoordinatorOptions coordinator_options(const run::Config& config,
   };
   options.shards = run::shard_tools();
   options.directory = run::region_path(config, flags.region, flags.directory);
-  options.has_result = [directory = options.directory](diloco::Round version) {
-    return has_result(directory, version);
+  options.has_result = [directory = options.directory](const std::string& run_id,
+                                                       diloco::Round version) {
+    return has_result(directory, run_id, version);
   };
   if (!flags.worker_listen.empty())
     options.worker_listen = inter::parse_endpoint(flags.worker_listen);

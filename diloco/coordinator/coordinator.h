@@ -86,9 +86,9 @@ struct CoordinatorOptions {
   // in AttachRequest. None: there is room for everything.
   std::function<std::string(const NamedTensors& tensors, std::uint32_t save_rounds)>
       model_objection = {};
-  // Whether this region's worker left its result of the run that is over at that version. None: it
-  // is known only from the worker itself.
-  std::function<bool(Round version)> has_result = {};
+  // Whether this region's worker left its result of this run, which is over at that version. None:
+  // it is known only from the worker itself.
+  std::function<bool(const std::string& run_id, Round version)> has_result = {};
   // How long the worker is waited for at the end, from its last word on.
   std::chrono::milliseconds goodbye{600'000};
   ShardTools shards = {};           // of payloads; without, no round may be sharded

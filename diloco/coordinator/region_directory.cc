@@ -79,7 +79,7 @@ std::optional<RunOutcome> RegionDirectory::open() {
                                            : options_.protocol.spool_bytes;
   for (const char* part : {"", "ledger"}) remove_leftovers(options_.directory / part);
   spool_.emplace(options_.directory / "spool", capacity_bytes);
-  files_.emplace(options_.directory, options_.region);
+  files_.emplace(options_.directory, options_.region, ledger_->run_id());
   if (!options_.kept_config.empty()) open_archive(options_.directory, options_.kept_config);
   return std::nullopt;
 }

@@ -99,7 +99,8 @@ std::optional<double> TimeLeft::seconds(std::uint64_t steps) const {
 
 // ---- StatusFiles ----
 
-StatusFiles::StatusFiles(std::filesystem::path directory, std::string region)
+StatusFiles::StatusFiles(std::filesystem::path directory, std::string region,
+                         const std::string& run_id)
     : directory_(std::move(directory)),
       region_(std::move(region)),
       next_round_(round_after(directory_ / "events.jsonl")) {
@@ -115,6 +116,12 @@ StatusFiles::StatusFiles(std::filesystem::path directory, std::string region)
   }
   const auto old = parse_region_status(before);
   if (!old) return;
+  // Somebody began anew in the directory of another run. What the region paid in this one, if its
+  // ledger alone was lost, the records say.
+  if (!old->run_id.empty() && old->run_id != run_id) {
+    next_round_ = 0;
+    return;
+  }
   earlier_progress_ = old->progress;
   if (old->egress) {
     earlier_egress_cost_ = std::max(0.0, old->egress->cost);

@@ -47,8 +47,9 @@ class TimeLeft {
 class StatusFiles {
  public:
   // Traffic counters go on from what an earlier process left in status.json, and the worker is
-  // shown as it was seen then until it reports.
-  StatusFiles(std::filesystem::path directory, std::string region);
+  // shown as it was seen then until it reports, if that is of this run or of none yet. `run_id`:
+  // empty where it is not known yet.
+  StatusFiles(std::filesystem::path directory, std::string region, const std::string& run_id = {});
 
   void write_listening_port(std::uint16_t port);
   // Of this process, without `applied_unix_s` and `left_s`.

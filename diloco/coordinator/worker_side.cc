@@ -129,7 +129,8 @@ bool WorkerSide::has_result() {
   const steady_clock::time_point now = steady_clock::now();
   if (!context_.options.has_result || now < look_for_result_at_) return false;
   look_for_result_at_ = now + kLookForResultEvery;
-  return context_.options.has_result(context_.protocol().version());
+  const RoundProtocol& protocol = context_.protocol();
+  return context_.options.has_result(protocol.run_id(), protocol.version());
 }
 
 asio::awaitable<void> WorkerSide::stop() {

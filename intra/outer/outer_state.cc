@@ -91,9 +91,9 @@ std::uint32_t OuterState::step_in_round() const {
   return steps;
 }
 
-void OuterState::forget_earlier_life(const std::string& region) {
+void OuterState::forget_earlier_life(const std::string& own_region) {
   InFlight unknown;
-  unknown.contribution.region = region;
+  unknown.contribution.region = own_region;
   unknown.contribution.round = version;
   unknown.stored = true;
   adopt(version);

@@ -124,7 +124,7 @@ struct OuterState {
   // The coordinator has a contribution to round `version` that this state knows nothing of, as it
   // was made after the state was saved: what it left in the residual can only be dropped, with all
   // steps since.
-  void forget_earlier_life(const std::string& region);
+  void forget_earlier_life(const std::string& own_region);
 
   // The state of another version takes the place of this one: `anchor`, `momentum` and `digest`
   // have been set. Parameters follow; residual and open work are dropped; what is in flight may

@@ -102,7 +102,8 @@ WorkerResult RegionWorker::run() {
   for (;;) {
     // Killed between its result and its end: its coordinator may have ended as well.
     const auto left = result();
-    if (left && left->progress.round() == state_.version && state_.version > 0) return *left;
+    const bool is_ours = left && left->is_of(state_.run_id);
+    if (is_ours && left->progress.round() == state_.version && state_.version > 0) return *left;
     try {
       gather();
       while (const auto stint = driver_.next()) take(*stint);
@@ -279,8 +280,10 @@ void RegionWorker::anchor_moved() {
     const std::uint64_t all = options_.train.steps, taken = state_.steps;
     const std::string alone =
         taken > all ? fmt::format(" (+{} while it was cut off)", taken - all) : "";
-    spdlog::info("round {} applied: step {} of {}{}, loss {:.4f}, {:.0f} tokens/s", state_.version,
-                 std::min(taken, all), all, alone, progress_.loss(), progress_.tokens_per_s());
+    const std::string loss =
+        progress_.has_loss() ? fmt::format(", loss {:.4f}", progress_.loss()) : "";
+    spdlog::info("round {} applied: step {} of {}{}{}, {:.0f} tokens/s", state_.version,
+                 std::min(taken, all), all, alone, loss, progress_.tokens_per_s());
   }
   if (state_.version % options_.overlap.fragments != 0) return;
   validate();

@@ -27,6 +27,8 @@ struct WorkerResult {
   std::string params_digest = {};              // hex Merkle root of the final anchor
   bool timed_steps = false;
 
+  // An earlier run may have left it in the same directory. One that does not say is believed.
+  bool is_of(const std::string& run) const { return run_id.empty() || run_id == run; }
   bool by_program() const { return !progress.has_val_loss(); }
   std::optional<double> val_loss() const {
     return by_program() ? std::nullopt : std::optional(progress.val_loss());

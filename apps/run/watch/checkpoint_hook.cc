@@ -32,7 +32,8 @@ fs::path log_file(const CheckpointHookOptions& options) {
 }
 
 void write(const CheckpointHookOptions& options, const CheckpointHookState& state) {
-  const nlohmann::ordered_json json = {{"version", state.version}, {"failures", state.failures}};
+  nlohmann::ordered_json json = {{"version", state.version}, {"failures", state.failures}};
+  if (!state.run_id.empty()) json["run"] = state.run_id;
   write_text_file(options.directory / (options.file + ".json"), json.dump() + "\n");
 }
 
@@ -62,7 +63,8 @@ std::optional<CheckpointHookState> read_checkpoint_hook(const fs::path& director
   const auto json = parse_object(read_text_file(directory / (file + ".json")));
   if (!json) return std::nullopt;
   return CheckpointHookState{.version = get<std::uint64_t>(*json, "version"),
-                             .failures = get<std::uint64_t>(*json, "failures")};
+                             .failures = get<std::uint64_t>(*json, "failures"),
+                             .run_id = get<std::string>(*json, "run")};
 }
 
 CheckpointHook::CheckpointHook(asio::any_io_executor executor, CheckpointHookOptions options)
@@ -88,10 +90,25 @@ void CheckpointHook::stop() {
   if (command_ != nullptr) command_->send_signal(SIGKILL);
 }
 
-std::optional<std::uint64_t> CheckpointHook::due() const {
+std::optional<std::uint64_t> CheckpointHook::due() {
   if (options_.command.empty() || stopped_) return std::nullopt;
   const std::optional<std::uint64_t> version = newest();
-  return version && *version > state_.version ? version : std::nullopt;
+  if (!version) return std::nullopt;
+  forget_another_run();
+  return *version > state_.version ? version : std::nullopt;
+}
+
+// Somebody may have begun anew in the directory of another run: what the command brought away then
+// says nothing of this one's snapshots.
+void CheckpointHook::forget_another_run() {
+  if (options_.newest) return;  // a follower's: it has no ledger
+  try {
+    const std::string run_id = diloco::read_run_id(options_.directory / "ledger");
+    if (!state_.run_id.empty() && state_.run_id != run_id) state_ = {};
+    state_.run_id = run_id;
+  } catch (const std::system_error&) {
+    // Damaged: whoever needs it says so.
+  }
 }
 
 std::optional<std::uint64_t> CheckpointHook::newest() const {

@@ -37,6 +37,7 @@ struct CheckpointHookOptions {
 struct CheckpointHookState {
   std::uint64_t version = 0;   // the newest for which the command succeeded
   std::uint64_t failures = 0;  // since the run began
+  std::string run_id = {};     // empty: a follower's, or an earlier version wrote it
 };
 std::optional<CheckpointHookState> read_checkpoint_hook(
     const std::filesystem::path& directory, const std::string& file = "checkpoint-after");
@@ -55,7 +56,8 @@ class CheckpointHook {
  private:
   asio::awaitable<void> run_for(std::uint64_t version);
   asio::awaitable<ExitStatus> start(std::uint64_t version);
-  std::optional<std::uint64_t> due() const;
+  std::optional<std::uint64_t> due();
+  void forget_another_run();
   std::optional<std::uint64_t> newest() const;
   void bound_log();  // again and again, while a command runs
   asio::awaitable<void> pause(std::chrono::seconds time);

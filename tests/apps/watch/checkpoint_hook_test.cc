@@ -17,7 +17,7 @@ namespace {
 
 // Of a region with a snapshot, once `command` has ended.
 std::string log_after(const std::filesystem::path& directory, const std::string& command,
-                      std::uintmax_t log_bytes_max) {
+                      std::uintmax_t log_bytes_max = 1 << 20) {
   diloco::Ledger(directory / "ledger")
       .save(diloco::Snapshot{.version = 1, .state = {}, .blob = {}});
   asio::io_context context;
@@ -36,6 +36,29 @@ std::string log_after(const std::filesystem::path& directory, const std::string&
 TEST(CheckpointHook, KeepsWhatTheCommandPrinted) {
   const TemporaryDirectory directory;
   EXPECT_EQ(log_after(directory.path(), "echo said; echo told >&2", 1 << 20), "said\ntold\n");
+}
+
+// Somebody removed the ledger and began anew in the same directory.
+TEST(CheckpointHook, WhatItDidForAnotherRunDoesNotCount) {
+  const TemporaryDirectory directory;
+  const auto begin = [&](const std::string& run_id) {
+    std::filesystem::remove_all(directory / "ledger");
+    diloco::Ledger(directory / "ledger").set_run_id(run_id);
+  };
+  begin("first");
+  EXPECT_EQ(log_after(directory.path(), "echo one"), "one\n");
+  EXPECT_EQ(log_after(directory.path(), "echo two"), "one\n") << "it was brought away";
+  begin("second");
+  EXPECT_EQ(log_after(directory.path(), "echo three"), "one\nthree\n");
+  EXPECT_EQ(read_checkpoint_hook(directory.path())->run_id, "second");
+}
+
+// Earlier versions did not write of which run it is.
+TEST(CheckpointHook, WhatDoesNotNameItsRunIsOfThisOne) {
+  const TemporaryDirectory directory;
+  diloco::Ledger(directory / "ledger").set_run_id("run");
+  directory.write("checkpoint-after.json", R"({"version": 1, "failures": 2})");
+  EXPECT_EQ(log_after(directory.path(), "echo again"), "");
 }
 
 TEST(CheckpointHook, KeepsTheEndAloneOfACommandThatPrintsMuch) {

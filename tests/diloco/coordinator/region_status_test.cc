@@ -207,6 +207,31 @@ TEST(RegionStatus, WhoseWorkersAreAllGoneHasNoRateAndNoTimeLeft) {
   EXPECT_FALSE(shown().left_s);
 }
 
+// Begun anew in the directory of another run, whose ledger was removed.
+TEST(RegionStatus, WhatAnotherRunWroteIsNotOfThisOne) {
+  const test::TemporaryDirectory directory;
+  RegionStatus status = full();
+  status.progress.set_phase("done");
+  StatusFiles(directory.path(), "east", "run").write(status);
+  const auto file = directory.path() / "status.json";
+  const std::string written = inter::read_regular_file(file, 1 << 20);
+  const auto sent = [&](const StatusFiles& files) {
+    return parse_region_status(files.text(RegionStatus{})).value().wan_tx_bytes;
+  };
+  const StatusFiles same(directory.path(), "east", "run");
+  EXPECT_EQ(same.earlier_phase(), "done");
+  EXPECT_EQ(same.earlier_egress_cost(), 1.5);
+  EXPECT_GT(sent(same), 0U);
+  for (const char* run_id : {"another", ""}) {  // empty: one that joins does not know it yet
+    const StatusFiles files(directory.path(), "east", run_id);
+    EXPECT_EQ(files.earlier_phase(), "");
+    EXPECT_EQ(files.earlier_egress_cost(), 0);
+    EXPECT_TRUE(files.earlier_egress_said().empty());
+    EXPECT_EQ(sent(files), 0U);
+  }
+  EXPECT_EQ(inter::read_regular_file(file, 1 << 20), written);
+}
+
 TEST(RegionStatus, TakesTheReserveIfTheDiskIsFull) {
   const test::TemporaryDirectory directory;
   const auto file = directory.path() / "status.json";

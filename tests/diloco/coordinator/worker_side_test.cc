@@ -216,7 +216,10 @@ TEST_F(WorkerAtTheEnd, IsSeenOffOnceItSaysThatItIsDone) {
 // Then it ended before it could say so, and does not attach again.
 TEST_F(WorkerAtTheEnd, IsSeenOffOnceItsResultIsThere) {
   std::optional<Round> there;
-  region_.options_.has_result = [&](Round version) { return version == there; };
+  region_.options_.has_result = [&](const std::string& run_id, Round version) {
+    EXPECT_EQ(run_id, region_.directory_.ledger().run_id());
+    return version == there;
+  };
   attach(whole_, whole_);
   side_.on_worker_lost();
   EXPECT_FALSE(is_seen_off());
