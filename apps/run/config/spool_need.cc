@@ -66,8 +66,8 @@ SpoolNeed spool_need(const Config& config, const diloco::Layout& layout,
                  .snapshot_bytes = 2 * sizeof(float) * layout.size() +
                                    2 * intra::describe_tensors(layout).size() + kHeaderBytes,
                  .fewer_saves_help = save_rounds > rounds_behind(config)};
-  need.bytes =
-      need.rounds * payloads_of_round(config) * need.payload_bytes + 2 * need.snapshot_bytes;
+  need.round_bytes = payloads_of_round(config) * need.payload_bytes;
+  need.bytes = need.rounds * need.round_bytes + 2 * need.snapshot_bytes;
   return need;
 }
 

@@ -14,6 +14,7 @@ namespace causeway::run {
 struct SpoolNeed {
   std::uint64_t rounds = 0;         // whose payloads are there; of all fragments, each
   std::uint64_t payload_bytes = 0;  // of one region in one round: all its fragments, at most
+  std::uint64_t round_bytes = 0;    // likewise of all regions, as far as this one holds them
   std::uint64_t snapshot_bytes = 0;
   std::uint64_t bytes = 0;  // payloads of all regions, the newest snapshot and the one before it
   bool fewer_saves_help = false;  // the rounds between two snapshots are what makes `rounds` large

@@ -13,14 +13,12 @@
 #include <fmt/format.h>
 #include <spdlog/fmt/chrono.h>
 
-#include "apps/run/config/spool_need.h"
 #include "apps/run/doctor/checks.h"
+#include "apps/run/doctor/room_need.h"
 #include "apps/run/page/format.h"
-#include "diloco/maths/layout.h"
 #include "inter/base/file.h"
 #include "inter/tls/pki.h"
 #include "inter/tls/tls.h"
-#include "intra/outer/outer_state.h"
 
 namespace causeway::run {
 namespace {
@@ -61,8 +59,6 @@ constexpr std::size_t kWriteBytes = 64U << 10;
 // Of a region: what is always there, and its spool, checkpoints and archive.
 constexpr std::uint64_t kFilesMin = 100, kFilesWanted = 2'000;
 constexpr double kSlowSync_s = 0.1;  // an agreement takes two of them, one after the other
-// Of a worker's state: parameters, two moments, anchor, outer momentum, residual.
-constexpr std::uint64_t kStateBytesOfAParameter = 24;
 
 std::string milliseconds(double seconds) {
   return format_fixed(1e3 * seconds, seconds < 0.01 ? 1 : 0) + " ms";
@@ -85,26 +81,17 @@ Finding judge_room(const DiskFigures& disk, const Config& config,
                    const std::filesystem::path& directory) {
   const std::string free =
       format_bytes(static_cast<double>(disk.free_bytes)) + " are free in " + directory.string();
-  const std::uint64_t spool = config.sync.spool_bytes_max;
-  std::uint64_t need = spool, at_least = spool;
-  if (config.built_in_trainer()) {
-    const std::uint64_t parameters = diloco::Layout(intra::parameter_tensors(config.model)).size();
-    // One more while the oldest is replaced.
-    const std::uint64_t states =
-        (config.train.checkpoints_kept + 1) * kStateBytesOfAParameter * parameters;
-    at_least = spool_need(config).bytes + states;
-    need = spool + states;
-  }
-  const std::string wanted = format_bytes(static_cast<double>(need));
-  if (disk.free_bytes < std::min(need, at_least))
-    return fail(
-        "disk room",
-        free + ", and the run needs " + format_bytes(static_cast<double>(at_least)) + " at least",
-        "make room, or name another place with --directory");
-  if (disk.free_bytes < need)
-    return warn("disk room", free + ", and the run may take up to " + wanted,
-                "make room, or lower sync.spool_gib");
-  return ok("disk room", free + ", the run takes up to " + wanted);
+  const RoomNeed need = room_need(config);
+  const auto text = [](std::uint64_t bytes) { return format_bytes(static_cast<double>(bytes)); };
+  const std::string most = text(need.at_most()) + ": " + to_string(need);
+  if (disk.free_bytes < need.at_least())
+    return fail("disk room", free + ", and the run needs " + text(need.at_least()) + " at least",
+                "make room, or name another place with --directory");
+  if (disk.free_bytes < need.at_most())
+    return warn("disk room", free + ", and the run may take up to " + most,
+                std::string("make room, or lower sync.spool_gib") +
+                    (need.archives ? ", or set ledger.keep = \"needed\"" : ""));
+  return ok("disk room", free + ", the run takes up to " + most);
 }
 
 // Of some file systems nobody can say: they make inodes as they need them.
