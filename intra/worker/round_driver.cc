@@ -538,7 +538,23 @@ void RoundDriver::encode_delta(Encoding& made) {
   round_->encode_delta(gathering_->group(), state_, trainer_.spans(), made);
   if (made.not_finite.empty() && gathering_->leads())
     log_encodings(region_.directory, state_.version, made.tensors);
+  note_unchanged(state_.own(made.part)->contribution);
   diloco::reached(diloco::ProtocolState::contribution_encoded);
+}
+
+// A trainer whose steps end elsewhere than in the parameters would go on so to the end of the run.
+// Each round has one fragment.
+void RoundDriver::note_unchanged(const diloco::Contribution& made) {
+  if (made.sits_out || made.steps == 0) return;
+  rounds_unchanged_ = made.delta_norm == 0 ? rounds_unchanged_ + 1 : 0;
+  if (rounds_unchanged_ != round_->overlap().fragments || std::exchange(said_unchanged_, true))
+    return;
+  if (!gathering_->leads()) return;
+  spdlog::warn(
+      "no parameter changed in the {} steps of round {}: is what is trained what was given to the "
+      "worker? An optimizer's step must write into the tensors that the worker has. A learning "
+      "rate of 0 does this too",
+      made.steps, made.round);
 }
 
 void RoundDriver::hand_over(InFlight& own) {

@@ -177,6 +177,7 @@ class RoundDriver {
   void drop_work();
   Encoding take_delta();
   void encode_delta(Encoding& made);
+  void note_unchanged(const diloco::Contribution& made);
   void hand_over(InFlight& own);
   void await_stored(InFlight& own);
   void adopt(const diloco::Restore& restore);
@@ -215,7 +216,9 @@ class RoundDriver {
   // the coordinator was lost.
   int failures_ = 0;
   std::uint32_t sessions_lost_ = 0;
-  std::uint32_t steps_before_ = 0;  // of the open work, before those that were handed out
+  std::uint32_t steps_before_ = 0;      // of the open work, before those that were handed out
+  std::uint32_t rounds_unchanged_ = 0;  // contributions in a row in which no parameter changed
+  bool said_unchanged_ = false;
   StateSaver saver_;
 };
 

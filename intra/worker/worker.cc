@@ -1,9 +1,11 @@
 #include "intra/worker/worker.h"
 
 #include <algorithm>
+#include <chrono>
 #include <cmath>
 #include <stdexcept>
 #include <system_error>
+#include <thread>
 #include <utility>
 
 #include <fmt/format.h>
@@ -68,13 +70,18 @@ class Worker::Implementation final : private intra::RoundTrainer {
     return steps(stint);
   }
 
-  bool called_back() { return driver_.called_back(); }
+  bool called_back() {
+    const bool called = driver_.called_back();
+    called_back_ = called_back_ || called;
+    return called;
+  }
 
   void done(const intra::StridedTensors& params, std::uint32_t count, double loss) {
     check_tensors(layout_, params);
     check_count(count);
     if (!under_way_) return;  // an evaluation
     under_way_.reset();
+    note_order(count);
     state_.work.compute_s += stopwatch_.charge(compute_s_);
     state_.work.steps += count;
     steps_ += count;
@@ -158,8 +165,32 @@ class Worker::Implementation final : private intra::RoundTrainer {
     if (settings_.keep_waiting && !settings_.keep_waiting(what)) cancelled_ = true;
   }
 
+  // Whether the program takes the steps that it is asked for.
+  void note_order(std::uint32_t count) {
+    const bool called = std::exchange(called_back_, false);
+    const bool refused = count == 0 && !called;
+    const bool again = std::exchange(refused_in_, state_.version) == state_.version;
+    orders_refused_ = !refused ? 0 : again ? orders_refused_ + 1 : 1;
+    if (orders_refused_ != 2 || std::exchange(said_refused_, true)) return;
+    spdlog::warn(
+        "the program gave back {} orders of steps without taking one: {} contributes nothing, and "
+        "the other regions wait for it in each round. End the program, or let it take steps",
+        orders_refused_, settings_.region);
+  }
+
+  // The same steps are ordered again at once.
+  void await_program() {
+    if (orders_refused_ < 2) return;
+    ask_whether_to_wait("the program, which takes no steps");
+    if (cancelled_) return;  // the next wait ends with that
+    constexpr std::chrono::milliseconds kFirst{100}, kLongest{1'000};
+    const std::uint32_t doublings = std::min(orders_refused_ - 2, 4U);
+    std::this_thread::sleep_for(std::min(kFirst * (1U << doublings), kLongest));
+  }
+
   // Steps to take, or that there are no more.
   void receive() {
+    await_program();
     follow([&] {
       stint_ = driver_.next();
       if (!stint_) end();
@@ -323,11 +354,15 @@ class Worker::Implementation final : private intra::RoundTrainer {
   std::optional<std::vector<float>> initial_;  // flat, until there is a snapshot
   intra::RoundDriver driver_;
   std::unique_ptr<intra::Gathering> gathering_;
-  intra::RunSettings run_;                    // as of the gathering
-  std::optional<intra::Stint> stint_;         // to be handed out
-  std::optional<std::uint32_t> under_way_;    // steps that were handed out
-  bool validation_due_ = false;               // the anchor is one that was not evaluated yet
-  bool validating_ = false;                   // the trainer was asked to
+  intra::RunSettings run_;                  // as of the gathering
+  std::optional<intra::Stint> stint_;       // to be handed out
+  std::optional<std::uint32_t> under_way_;  // steps that were handed out
+  bool validation_due_ = false;             // the anchor is one that was not evaluated yet
+  bool validating_ = false;                 // the trainer was asked to
+  bool called_back_ = false;                // from the steps under way; the program knows
+  std::uint32_t orders_refused_ = 0;        // in a row: no step was taken
+  diloco::Round refused_in_ = 0;            // the round of the newest order
+  bool said_refused_ = false;
   bool cancelled_ = false;                    // by keep_waiting
   bool cut_off_ = false;                      // the steps under way are a Continue's
   bool over_ = false;                         // the run, and its result is written

@@ -114,6 +114,8 @@ class Worker {
   bool called_back();
 
   // The steps are taken, or `count` of them if called back. `loss`: of the last one, for displays.
+  // Of 0 steps, without being called back, nothing is contributed, and they are ordered again: a
+  // program that has nothing to train on any more ends instead.
   // Parameters that are not finite sit the round out: nothing is sent, and the next ones follow the
   // other regions.
   void done(std::span<const float> params, std::uint32_t count, double loss);

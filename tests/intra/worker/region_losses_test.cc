@@ -8,6 +8,7 @@
 
 #include "intra/published/checkpoint.h"
 #include "intra/worker/region_worker.h"
+#include "intra/worker/worker_result.h"
 #include "tests/intra/worker/region_under_test.h"
 
 namespace causeway::intra {
@@ -198,7 +199,23 @@ TEST(RegionWorker, FreshWeightsClaimNoLineage) {
   EXPECT_EQ(requests.at(1).version, kRounds);
 }
 
-// ---- Settings ----
+// Begun anew in the directory of an earlier run, of as many rounds.
+TEST(RegionWorker, AResultOfAnotherRunIsNotItsOwn) {
+  const TemporaryDirectory directory;
+  FakeRun run({"eu"}, kRounds, kSteps);
+  RegionUnderTest eu(run, directory, "eu", 0, 1);
+  for (int time = 0; time < 2; ++time) {
+    eu.start();
+    eu.finished();
+  }
+  EXPECT_EQ(run.requests().size(), 1U) << "its own result is there";
+  WorkerResult left = read_result(eu.options().directory).value();
+  left.run_id = "another";
+  write_result(eu.options().directory, left);
+  eu.start();
+  EXPECT_EQ(eu.finished().run_id, "run");
+  EXPECT_EQ(run.requests().size(), 2U);
+}
 
 }  // namespace
 }  // namespace causeway::intra

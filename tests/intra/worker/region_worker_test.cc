@@ -12,6 +12,7 @@
 #include "intra/published/checkpoint.h"
 #include "intra/worker/run_worker.h"
 #include "tests/intra/worker/region_under_test.h"
+#include "tests/support/captured_log.h"
 
 namespace causeway::intra {
 namespace {
@@ -179,6 +180,7 @@ TEST(RegionWorker, MomentsThatWereSharedOutResumeOnAnotherNumberOfRanks) {
 
 TEST(RegionWorker, TimedStepsComputeNothingButSendRealPayloads) {
   const TemporaryDirectory directory;
+  const test::CapturedLog log;
   FakeRun run({"eu", "us"}, kRounds, kSteps);
   RegionUnderTest eu(run, directory, "eu", 0, 2), us(run, directory, "us", 1, 2, 2);
   for (auto* region : {&eu, &us}) {
@@ -193,6 +195,8 @@ TEST(RegionWorker, TimedStepsComputeNothingButSendRealPayloads) {
   EXPECT_TRUE(result.timed_steps);
   EXPECT_TRUE(std::isnan(result.val_loss().value()));
   EXPECT_GE(result.progress.compute_s(), kRounds * kSteps * 0.005);
+  EXPECT_TRUE(log.has("round 1 applied: step 4 of 12")) << log.text();
+  EXPECT_FALSE(log.has(", loss ")) << "none is known: " << log.text();
   const auto records = run.records();
   EXPECT_NE(records.at(0).participants.at(0).payload, records.at(0).participants.at(1).payload);
   EXPECT_NE(run.states().at(0), run.states().at(1));

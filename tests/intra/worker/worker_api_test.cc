@@ -18,6 +18,7 @@
 #include "tests/intra/expect_refusal.h"
 #include "tests/intra/temporary_directory.h"
 #include "tests/intra/worker/scripted_coordinator.h"
+#include "tests/support/captured_log.h"
 
 namespace causeway {
 namespace {
@@ -134,6 +135,55 @@ TEST(WorkerApi, ParametersThatAreNotFiniteSitOut) {
   ASSERT_EQ(contributions.size(), 2);
   EXPECT_TRUE(contributions[0].sits_out);
   EXPECT_FALSE(contributions[1].sits_out);
+}
+
+// Of which they are copies, say, or an optimizer that rebinds its arrays.
+TEST(WorkerApi, StepsThatChangeNothingAreToldOnce) {
+  const intra::TemporaryDirectory directory;
+  const test::CapturedLog log;
+  Coordinator coordinator(directory.path());
+  coordinator.follow({train(0), coordinator.apply_all(), train(1), coordinator.apply_all(),
+                      train(2), coordinator.apply_all(), finish(3)});
+  const std::string told = "no parameter changed in the 4 steps of round ";
+  std::vector<float> params = kInitial;
+  Worker worker(settings(directory), params);
+  for (const float step : {0.5F, 0.0F, 0.0F}) {
+    EXPECT_FALSE(log.has(told + "0"));
+    ASSERT_TRUE(worker.next(params));
+    add(params, step);
+    worker.done(params, 4, 0.1);
+  }
+  EXPECT_FALSE(worker.next(params));
+  EXPECT_EQ(log.count(told), 1U) << log.text();
+  EXPECT_TRUE(log.has(told + "1")) << log.text();
+}
+
+// Its data ran out.
+TEST(WorkerApi, AProgramThatTakesNoStepsIsToldSoOnceAndAskedEverLater) {
+  const intra::TemporaryDirectory directory;
+  const test::CapturedLog log;
+  Coordinator coordinator(directory.path());
+  coordinator.follow({train(0), train(0), train(0), train(0), coordinator.apply_all(), finish(1)});
+  WorkerSettings asked = settings(directory);
+  int waits = 0;
+  asked.keep_waiting = [&](const std::string& what) {
+    if (what.starts_with("the program")) ++waits;
+    return true;
+  };
+  std::vector<float> params = kInitial;
+  Worker worker(asked, params);
+  for (const int waited : {0, 0, 1}) {
+    ASSERT_TRUE(worker.next(params));
+    EXPECT_EQ(waits, waited);
+    worker.done(params, 0, 0);
+  }
+  ASSERT_TRUE(worker.next(params));
+  EXPECT_EQ(waits, 2);
+  add(params, 0.5F);
+  worker.done(params, 4, 0);
+  EXPECT_FALSE(worker.next(params));
+  EXPECT_EQ(waits, 2) << "it takes steps";
+  EXPECT_EQ(log.count("orders of steps without taking one"), 1U) << log.text();
 }
 
 TEST(WorkerApi, ARestartGoesOnFromTheStateOnDisk) {

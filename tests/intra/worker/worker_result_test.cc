@@ -69,6 +69,9 @@ TEST(WorkerResult, ComesBackAsItWasWritten) {
   EXPECT_EQ(read->progress.SerializeAsString(), end.SerializeAsString());
   EXPECT_EQ(read->run_steps, 9);
   EXPECT_EQ(read->run_id, "0a");
+  EXPECT_TRUE(read->is_of("0a"));
+  EXPECT_FALSE(read->is_of("0b"));
+  EXPECT_TRUE(intra::WorkerResult{}.is_of("0a")) << "of an earlier version";
   EXPECT_EQ(read->common_val_loss, 1.5);
   EXPECT_EQ(read->params_digest, "ab");
   EXPECT_TRUE(read->timed_steps);
