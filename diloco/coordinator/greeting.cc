@@ -64,8 +64,8 @@ std::string way_into_one_run(const Greeting& ours, const wire::Greeting& theirs)
   if (theirs.run_id() == ours.parent_run_id)
     return ", from which ours was forked: to let " + peer + " take part in it, " + emptied(peer);
   if (ours.run_id == theirs.parent_run_id())
-    return ", which was forked from ours: to let " + ours.region + " take part in it, " +
-           emptied(ours.region);
+    return ", which it says was forked from ours: to let " + ours.region +
+           " take part in it, keep a copy of its directory, then empty it and start it with --join";
   const std::string held = fmt::format(". {} holds {} of its run, and {} {} of its: ", ours.region,
                                        rounds(ours.version), peer, rounds(theirs.version()));
   const bool here = holds_work(ours.version, ours.parent_run_id);

@@ -70,8 +70,9 @@ TEST(Greeting, OfAForkThatHasNoRoundYetIsNotThatOfAnEmptyRun) {
   theirs.parent_run_id = "parent";
   const Judgement judgement = judge(ours, "b", serialize(theirs));
   EXPECT_FALSE(judgement.comes_with_nothing);
-  EXPECT_NE(judgement.reason.find("b to run fork, which was forked from ours: to let a take part"),
-            std::string::npos)
+  EXPECT_NE(
+      judgement.reason.find("b to run fork, which it says was forked from ours: to let a take"),
+      std::string::npos)
       << judgement.reason;
 }
 
