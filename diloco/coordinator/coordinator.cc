@@ -29,6 +29,7 @@
 #include "diloco/files/fault_point.h"
 #include "diloco/follow/follower_server.h"
 #include "inter/base/retry.h"
+#include "inter/tls/pki.h"
 
 namespace causeway::diloco {
 namespace {
