@@ -16,20 +16,11 @@ import time
 from collections.abc import Iterator
 from typing import Any
 
+from .names import AVERAGE, FROZEN, LOWEST, PARTS, plain_name, whole_number
+
 _NUMPY_TYPES = {"F32": "float32"}
 _HEADER_BYTES_MAX = 100_000_000
-# How causeway.torch names what is no parameter: statistics, and the digest of frozen parameters (docs/worker-api.md).
-_AVERAGE, _LOWEST, _FROZEN = "average:", "lowest:", "lowest:frozen:"
-PART_BITS, PARTS = 22, 3  # a whole number crosses in parts that fp32 holds exactly; the file's first dimension counts them
-
 log = logging.getLogger("causeway")
-
-
-def whole_number(parts: Any) -> Any:
-    """As int64, of the parts that stand for it, which are the first dimension of a tensor of PyTorch."""
-    import torch
-    pieces = parts.to(torch.int64)
-    return sum((pieces[part] << part * PART_BITS for part in range(PARTS)), torch.zeros_like(pieces[0]))
 
 
 class Weights(dict[str, Any]):
@@ -58,16 +49,17 @@ class Weights(dict[str, Any]):
         parameters, buffers that each region has for itself. Raises ValueError if it is not the model of the run."""
         own, state, used = model.state_dict(), {}, set()
         for name, to in own.items():
-            found = next((key for key in (name, _AVERAGE + name, _LOWEST + name) if key in self), None)
+            plain = plain_name(name)
+            found = next((key for key in (plain, AVERAGE + plain, LOWEST + plain) if key in self), None)
             if found is not None:
                 state[name] = self._value(found, to)
                 used.add(found)
-        strange = next((name for name in self if name not in used and not name.startswith(_FROZEN)), None)
+        strange = next((name for name in self if name not in used and not name.startswith(FROZEN)), None)
         if strange is not None:
             raise ValueError(f"{self.directory} has {strange}, and the model has not: give the model of the run")
         known = {own[name].data_ptr() for name in state}  # tied weights are in the file once
         for name, parameter in model.named_parameters():
-            if parameter.requires_grad and name not in state and parameter.data_ptr() not in known:
+            if parameter.requires_grad and parameter.numel() > 0 and name not in state and parameter.data_ptr() not in known:
                 raise ValueError(f"the model has the parameter {name}, and {self.directory} has not: give the model of the run, and "
                                  "freeze what is frozen there")
         model.load_state_dict(state, strict=False)
@@ -80,7 +72,7 @@ class Weights(dict[str, Any]):
         if not exact and name not in _told_of_rounding:
             _told_of_rounding.add(name)
             log.warning("%s is a whole number, and rounded in the file: `causeway follow --dtype float32` writes it exactly",
-                        name.removeprefix(_LOWEST))
+                        name.removeprefix(LOWEST))
         return whole_number(value)
 
 

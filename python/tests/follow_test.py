@@ -10,7 +10,8 @@ import unittest
 import urllib.request
 
 import torch
-from causeway.follow import PART_BITS, Follower, Weights, _torch_array
+from causeway.follow import Follower, Weights, _torch_array
+from causeway.names import PART_BITS
 from run_test import REGIONS, SOURCE, EndToEnd, free_port, wait_until
 
 
@@ -89,6 +90,11 @@ class LoadInto(unittest.TestCase):
         self.assertEqual(self.model[1].running_var.tolist(), [0.25, 0.25])
         self.assertEqual(self.model[1].num_batches_tracked.item(), 300_060)
         self.assertTrue(torch.equal(self.model[2].bias, frozen))
+
+    def test_sets_a_model_that_is_wrapped_and_what_has_no_elements(self):
+        self.model.empty = torch.nn.Parameter(torch.zeros(0))
+        self.weights().load_into(torch.nn.ModuleDict({"module": self.model}))
+        self.assertTrue(torch.equal(self.model[2].weight, torch.ones(2, 2)))
 
     def test_says_where_a_whole_number_is_rounded(self):
         with self.assertNoLogs("causeway"):

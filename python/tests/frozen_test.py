@@ -8,8 +8,8 @@ import unittest
 import torch
 from worker_double import a_run, steps
 
+from causeway.names import FROZEN
 from causeway.torch import Run
-from causeway.torch.frozen import PREFIX
 from causeway.torch.parameters import Parameters
 from causeway.torch.ranks import Solo
 
@@ -50,7 +50,7 @@ class Names(unittest.TestCase):
 
     def test_the_same_frozen_part_has_the_same_name_and_another_has_another(self):
         name = self.last(make_model())
-        self.assertRegex(name, f"^{PREFIX}[0-9a-f]{{12}}$")
+        self.assertRegex(name, f"^{FROZEN}[0-9a-f]{{12}}$")
         wrapped = torch.nn.Sequential()
         wrapped.module = make_model()
         self.assertEqual(self.last(wrapped), name)
@@ -97,7 +97,7 @@ class Restarts(unittest.TestCase):
 
     def test_the_same_goes_on_and_another_is_refused(self):
         names = self.life(self.directory, make_model())
-        self.assertTrue(names[-1].startswith(PREFIX))
+        self.assertTrue(names[-1].startswith(FROZEN))
         self.assertEqual(self.life(self.directory, make_model()), names)
         with self.assertRaisesRegex(ValueError, "the 2 parameters without requires_grad are not those that this region began the run with"):
             self.life(self.directory, make_model(seed=2))

@@ -118,6 +118,33 @@ class Changed(InADirectory):
                 self.assertEqual(self.optimizer.state[p][name].dtype, torch.float32)
                 self.assertTrue(torch.equal(self.optimizer.state[p][name], value), name)
 
+    def test_moments_follow_a_parameter_that_has_another_type_now(self):
+        for before, now in ((torch.bfloat16, torch.float32), (torch.float32, torch.bfloat16)):
+            def start(dtype):
+                self.model = torch.nn.Linear(3, 2).to(dtype)
+                self.optimizer = torch.optim.AdamW(self.model.parameters(), lr=0.1)
+                return TrainerState(self.directory, Solo(), [self.optimizer], {})
+
+            def step(dtype):
+                self.model(torch.rand(4, 3).to(dtype)).sum().backward()
+                self.optimizer.step()
+
+            state = start(before)
+            step(before)
+            state.save(8)
+            start(now).resume(8)
+            step(now)
+
+    def test_of_another_region_are_not_taken_up_and_stay(self):
+        def state(region):
+            model = torch.nn.Linear(3, 2)
+            return TrainerState(self.directory, Solo(), [torch.optim.SGD(model.parameters(), lr=0.1)], {}, region)
+
+        state("eu").save(8)
+        with self.assertRaisesRegex(ValueError, "is of region eu, not of us: if two disks are mounted the wrong way round"):
+            state("us").resume(0)
+        self.assertEqual(state("eu").resume(8), 8)
+
     def test_that_run_was_given_none_is_told_at_a_restart(self):
         state = TrainerState(self.directory, Solo(), [], {})
         with self.assertNoLogs("causeway"):

@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 import torch
 
-from ..follow import PART_BITS, PARTS, whole_number  # exact in fp32, and so is the difference of two
+from ..names import AVERAGE, LOWEST, PART_BITS, PARTS, whole_number
 from .divided import DTensor, divided_as, whole
 from .ranks import Group, Solo
 
@@ -37,8 +37,7 @@ class Buffer:
         self.module, self.attribute = module, attribute
         first = self.now()
         self.whole_number = not first.dtype.is_floating_point
-        # What the run does with a tensor, its name says: see docs/audit.md.
-        self.name = ("lowest:" if self.whole_number or kind == "lowest" else "average:") + name
+        self.name = (LOWEST if self.whole_number or kind == "lowest" else AVERAGE) + name
         shape = (PARTS, *first.shape) if self.whole_number else first.shape
         self.host: torch.Tensor | None = torch.zeros(shape, dtype=torch.float32, device="cpu") if leads else None
         self.plain_name = name
@@ -150,7 +149,7 @@ class Buffers:
             one.give(self.ranks)
 
     def __str__(self) -> str:
-        averaged = sum(one.name.startswith("average:") for one in self.all)
+        averaged = sum(one.name.startswith(AVERAGE) for one in self.all)
         lowest = len(self.all) - averaged
         told = f"{averaged} buffers are averaged with every round, {lowest} are the first region's that a round lists"
         if not self.left_out:

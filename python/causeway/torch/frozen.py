@@ -12,13 +12,13 @@ from collections.abc import Callable
 import torch
 from torch.utils._python_dispatch import is_traceable_wrapper_subclass
 
+from ..names import FROZEN
 from .divided import DTensor, whole
 from .ranks import Group, Solo
 
 log = logging.getLogger("causeway")
 
 KINDS = ("same", "local")
-PREFIX = "lowest:frozen:"  # no optimizer moves it: docs/audit.md
 DIGITS = 12
 PIECE_BYTES = 64 << 20  # of a tensor, as it is copied to the host
 MANY_BYTES = 8 << 30  # takes some seconds
@@ -97,7 +97,7 @@ class Frozen:
     def hosts(self) -> dict[str, torch.Tensor]:
         if self.digest is None:
             return {}
-        return {PREFIX + self.digest: torch.zeros(1, dtype=torch.float32, device="cpu")}
+        return {FROZEN + self.digest: torch.zeros(1, dtype=torch.float32, device="cpu")}
 
     def look(self) -> None:
         """Whether they are still frozen. Some programs move them by hand, as a teacher that follows the model."""

@@ -79,7 +79,7 @@ class RunCallback(lightning.Callback):
 
     def on_exception(self, trainer: lightning.Trainer, pl_module: lightning.LightningModule, exception: BaseException) -> None:
         if self._pushed is not None:
-            self._pushed.run.__exit__(None, None, None)  # a notebook may try again
+            self._pushed.run.leave()  # a notebook may try again
 
     def on_train_end(self, trainer: lightning.Trainer, pl_module: lightning.LightningModule) -> None:
         if self._pushed is not None:

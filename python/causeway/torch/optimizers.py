@@ -67,9 +67,21 @@ def load_unnamed(optimizer: torch.optim.Optimizer, state: dict[str, Any], holder
         raise ValueError(f"{holder} without {', '.join(missing)}, which {kind_of(optimizer)} has: {remedy}")
 
 
-def keep_precision(optimizer: torch.optim.Optimizer, state: dict[str, Any]) -> None:
-    """PyTorch casts what it loads to the type of the parameter. Moments and master weights in fp32 of a parameter in bf16 stay fp32."""
-    parameters = [p for group in optimizer.param_groups for p in group["params"]]
+def parameters_of(optimizer: torch.optim.Optimizer) -> list[torch.nn.Parameter]:
+    return [p for group in optimizer.param_groups for p in group["params"]]
+
+
+def types_of(optimizer: torch.optim.Optimizer) -> list[str]:
+    """Of its parameters."""
+    return [str(p.dtype) for p in parameters_of(optimizer)]
+
+
+def keep_precision(optimizer: torch.optim.Optimizer, state: dict[str, Any], types: list[str] | None) -> None:
+    """PyTorch casts what it loads to the type of the parameter. Moments and master weights in fp32 of a parameter in bf16 stay fp32; those
+    of one that has another type now are cast. `types`: of the parameters that the state is of; an earlier version did not keep them."""
+    parameters = parameters_of(optimizer)
+    if types != types_of(optimizer):
+        return
     for number, saved in state["state"].items():
         loaded = optimizer.state.get(parameters[number], {})
         for name, value in (saved.items() if isinstance(saved, dict) else ()):

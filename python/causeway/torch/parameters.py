@@ -10,6 +10,7 @@ from collections.abc import Sequence
 import torch
 from torch.nn.parameter import is_lazy
 
+from ..names import plain_name
 from .buffers import Buffers, saved_buffers
 from .divided import DTensor, divided_as, reshard, whole
 from .frozen import Frozen
@@ -20,18 +21,8 @@ from .stages import Stages, first_difference, problem_of as problem_of_stages
 
 log = logging.getLogger("causeway")
 
-# What wrappers put into the names, so that regions that wrap a model differently have the same names.
-WRAPPERS = ("module.", "_orig_mod.", "_fsdp_wrapped_module.", "_checkpoint_wrapped_module.")
 # Where optimizers that keep fp32 weights of their own (Apex, Transformer Engine) have them.
 MASTER_KEYS = ("master_param", "master_weight")
-
-
-def plain_name(name: str) -> str:
-    while (found := next((w for w in WRAPPERS if name.startswith(w)), None)) is not None:
-        name = name[len(found):]
-    for wrapper in WRAPPERS:
-        name = name.replace("." + wrapper, ".")
-    return name
 
 
 def trained(model: torch.nn.Module) -> list[tuple[str, torch.nn.Parameter]]:

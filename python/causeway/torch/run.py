@@ -173,12 +173,12 @@ class Run:
         if not self._settings["coordinator"] and not self.directory.parent.is_dir():
             raise ValueError(f"{self.directory} is not there, nor the directory above it: give the directory that the "
                              "region's coordinator was started with")
-        self._step, self._iterated = None, False
+        self._step, self._told, self._iterated = None, None, False
         self._ranks = ranks_of(self._group)
         self._entered = Parameters(self.model, self.optimizers, self._ranks, self._seed, self._buffers, self._stage_of,
                                    self._frozen, self.directory)
         self._entered.agree(self._lost_scale())
-        self._state = TrainerState(self.directory, self._ranks, self.optimizers, self._also)
+        self._state = TrainerState(self.directory, self._ranks, self.optimizers, self._also, self.region)
         self._begun = [copied(dict(one.state)) for one in self.optimizers]  # some make theirs when they are made, and never again
         self._led(self._attach)
         if (self._entered.buffers.all or self._entered.buffers.left_out) and self._ranks.leads:

@@ -18,6 +18,8 @@ from torch.serialization import get_unsafe_globals_in_checkpoint
 # Of the disk, not of the program: diloco/files/error.cc has the same.
 OF_DISKS = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO, errno.EROFS, errno.EMFILE, errno.ENFILE)
 
+OWNER = "trainer-region"  # the file that names it
+
 
 def sha256_of(path: pathlib.Path) -> str:
     with open(path, "rb") as file:
@@ -63,10 +65,25 @@ def write_synced(state: dict[str, Any], path: pathlib.Path) -> None:
 
 
 class TrainerFiles:
-    """Those of one rank."""
+    """Those of one rank. `region`: whose they are; empty: nobody asks."""
 
-    def __init__(self, directory: pathlib.Path, rank: int, world: int) -> None:
-        self.directory, self.rank, self.world = directory, rank, world
+    def __init__(self, directory: pathlib.Path, rank: int, world: int, region: str = "") -> None:
+        self.directory, self.rank, self.world, self.region = directory, rank, world, region
+
+    def stranger(self) -> str | None:
+        """The region that wrote them, if it is another one."""
+        try:
+            owner = (self.directory / OWNER).read_text().strip()
+        except (OSError, ValueError):
+            return None
+        return owner if owner and self.region and owner != self.region and self.all() else None
+
+    def sign(self) -> None:
+        owner = self.directory / OWNER
+        if self.region and (not owner.exists() or owner.read_text().strip() != self.region):
+            unfinished = self.directory / f"{OWNER}-{self.rank}"
+            unfinished.write_text(self.region + "\n")
+            os.replace(unfinished, owner)
 
     def all(self) -> list[tuple[int, pathlib.Path]]:
         """Position and file, in order; also refuses files of another number of ranks."""
@@ -99,6 +116,7 @@ class TrainerFiles:
             write_synced(state, unfinished)
             check_readable(unfinished, "the trainer's state")
             finished = self.directory / f"{name}-{sha256_of(unfinished)}.pt"
+            self.sign()
             os.replace(unfinished, finished)
         except BaseException as error:
             self.remove(unfinished)

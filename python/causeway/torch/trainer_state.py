@@ -15,7 +15,7 @@ import torch
 
 from .arguments import Stateful
 from .divided import DTensor
-from .optimizers import Settings, check_kind, keep_precision, kind_of, load_unnamed, settings_of, tell_other_settings
+from .optimizers import Settings, check_kind, keep_precision, kind_of, load_unnamed, parameters_of, settings_of, tell_other_settings, types_of
 from .ranks import Group, Solo, everybody
 from .trainer_files import OF_DISKS, TrainerFiles, check_readable
 
@@ -25,7 +25,7 @@ KEPT = 2  # a worker that is killed goes on from the last position or the one be
 LOCAL = "causeway: this rank's part of a divided tensor"
 KINDS = "causeway: the optimizers' kinds"
 GIVEN = "causeway: the optimizers' settings, as the program gave them"
-
+TYPES = "causeway: the types of the optimizers' parameters"
 
 AS_BEFORE = "give Run the same optimizer and `also` as before, or delete the file to begin them anew"
 
@@ -113,9 +113,9 @@ class TrainerState:
     """Of one rank, at positions in the region's samples. All ranks go on from the same position."""
 
     def __init__(self, directory: str | os.PathLike[str], ranks: Solo | Group, optimizers: list[torch.optim.Optimizer],
-                 also: Mapping[str, Stateful]) -> None:
+                 also: Mapping[str, Stateful], region: str = "") -> None:
         self.ranks = ranks
-        self.files = TrainerFiles(pathlib.Path(directory) / "checkpoints", ranks.rank, ranks.world)
+        self.files = TrainerFiles(pathlib.Path(directory) / "checkpoints", ranks.rank, ranks.world, region)
         self.positions: list[int] = []  # that all ranks have, in order
         self.behind_at: int | None = None  # the sample at which an older state was taken up, or none
         self.refusals = Refusals()
@@ -169,7 +169,8 @@ class TrainerState:
 
     def state(self) -> dict[str, Any]:
         kinds = {name: kind_of(one) for name, one in self.optimizers.items()}
-        return {**{name: self.state_of(name) for name in self.also}, **random_numbers(), KINDS: kinds, GIVEN: self.given}
+        types = {name: types_of(one) for name, one in self.optimizers.items()}
+        return {**{name: self.state_of(name) for name in self.also}, **random_numbers(), KINDS: kinds, GIVEN: self.given, TYPES: types}
 
     def after_a_restart(self) -> str:
         if not self.positions:
@@ -184,6 +185,10 @@ class TrainerState:
             if sample > 0 and self.ranks.leads:
                 log.warning("Run was given no optimizer, so none of its state was kept: it begins anew; the region is at sample %d", sample)
             return None
+        strangers = everybody(self.ranks, lambda: self.files.stranger())
+        if stranger := next((one for one in strangers if one), None):
+            raise ValueError(f"the trainer's state in {self.files.directory} is of region {stranger}, not of {self.files.region}: if two disks "
+                             "are mounted the wrong way round, put that right. Otherwise delete the trainer-* there to begin the optimizer anew")
         told = everybody(self.ranks, lambda: self.files.up_to(sample))
         self.positions = self.intact(sorted(set.intersection(*map(set, told))))
         position = self.positions[-1] if self.positions else None
@@ -237,7 +242,7 @@ class TrainerState:
         else:
             check_kind(one, kind, holder, AS_BEFORE)
             one.load_state_dict(own)
-        keep_precision(one, own)
+        keep_precision(one, own, state.get(TYPES, {}).get(name))
 
     def compare_settings(self, given: Mapping[str, list[Settings]]) -> None:
         """`given`: by the program of before. What it gave then stays known, so that every start tells of it that goes on with it."""
@@ -251,5 +256,5 @@ class TrainerState:
 
 def placed(state: dict[str, Any], optimizer: torch.optim.Optimizer) -> dict[str, Any]:
     """An optimizer numbers its parameters in the order of its groups."""
-    parameters = [p for group in optimizer.param_groups for p in group["params"]]
+    parameters = parameters_of(optimizer)
     return {**state, "state": {number: divided_again(one, parameters[number]) for number, one in state["state"].items()}}

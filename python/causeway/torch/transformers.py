@@ -38,7 +38,7 @@ class RunCallback(transformers.TrainerCallback):
     def on_train_begin(self, args: Any, state: Any, control: Any, model: Any = None, optimizer: Any = None,
                        lr_scheduler: Any = None, train_dataloader: Any = None, **others: Any) -> None:
         if self._pushed is not None:
-            self._pushed.run.__exit__(None, None, None)  # of a training that an exception ended
+            self._pushed.run.leave()  # of a training that an exception ended
         self._pushed = Pushed(Run(model, optimizer, **self.settings), Schedules([lr_scheduler] if lr_scheduler is not None else []))
         if not self._pushed.begin():
             control.should_training_stop = True
