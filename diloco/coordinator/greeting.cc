@@ -74,7 +74,8 @@ std::string way_into_one_run(const Greeting& ours, const wire::Greeting& theirs)
     return held + "one of the two cannot go on. Decide which run is to, keep a copy of the other " +
            "region's directory, then empty it and start that region with --join";
   if (!here && !there) return held + "empty the directory of either and start it with --join";
-  return held + emptied(here ? peer : ours.region);
+  return held + emptied(here ? peer : ours.region) + ", or, if those rounds are not wanted, " +
+         emptied(here ? ours.region : peer);
 }
 
 Judgement refuse_run(const Greeting& ours, const wire::Greeting& theirs) {

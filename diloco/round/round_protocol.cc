@@ -365,11 +365,19 @@ std::string lost_sentence(const Region& of) {
       lost, kMostLostPage);
 }
 
+// A log that is not the newest may name disks that are long replaced: nobody else must know more.
+bool most_are_lost(const Region& of) {
+  const Electorate& electorate = of.agreement.raft().electorate();
+  const auto is_here = [&of](const std::string& region) { return of.peers.is_up(region); };
+  return electorate.lost_for_good() && std::ranges::all_of(electorate.lost(), is_here) &&
+         !of.peers.are_ahead_of(of.history.revision(), of.history.version(), {});
+}
+
 std::string no_leader_sentence(const Region& of) {
   const Membership& membership = of.agreement.members();
   const Raft& raft = of.agreement.raft();
   if (membership.members.empty()) return log_sentence(of);
-  if (raft.electorate().lost_for_good()) return lost_sentence(of);
+  if (most_are_lost(of)) return lost_sentence(of);
   std::string unreachable;
   std::size_t reachable = raft.electorate().votes(of.options.self) ? 1 : 0;
   for (const Member& member : membership.members) {
@@ -433,7 +441,7 @@ std::string cut_off_sentence(const Region& of) {
   const std::string fetching = fetching_sentence(of);
   const bool led = of.agreement.leader().has_value();
   // What is trained after such a loss is for nothing.
-  if (!led && of.agreement.raft().electorate().lost_for_good()) return no_leader_sentence(of);
+  if (!led && most_are_lost(of)) return no_leader_sentence(of);
   return (led && !fetching.empty() ? fetching : no_leader_sentence(of)) +
          "; training goes on meanwhile";
 }

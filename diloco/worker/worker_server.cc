@@ -200,8 +200,7 @@ class WorkerServer::Implementation : public std::enable_shared_from_this<Impleme
         return handler_->on_ready();
       case WorkerMessage::kContribute:
         if (descriptors.size() != 1) throw_malformed("a contribution came without its payload");
-        return handler_->on_contribute(parse_contribution(message.contribute().contribution()),
-                                       sealed(std::move(descriptors[0])));
+        return take_contribution(session, message, std::move(descriptors[0]));
       case WorkerMessage::kApplied:
         return handler_->on_applied(message.applied().version(),
                                     decode_digest(message.applied().state()));
@@ -215,6 +214,21 @@ class WorkerServer::Implementation : public std::enable_shared_from_this<Impleme
       default:
         throw_malformed("a worker's message has no known body");
     }
+  }
+
+  // A worker would hand over the same one again and again, and has to hear why it is not taken.
+  void take_contribution(const SessionPointer& session, const WorkerMessage& message,
+                         Descriptor payload) {
+    Contribution contribution;
+    try {
+      contribution = parse_contribution(message.contribute().contribution());
+      payload = sealed(std::move(payload));
+    } catch (const std::system_error& error) {
+      if (error.code() != Errc::malformed) throw;
+      spdlog::error("a worker's contribution is refused: {}", error.what());
+      return session->send_last(refusal(std::string("its contribution: ") + error.what()));
+    }
+    handler_->on_contribute(contribution, std::move(payload));
   }
 
   void attach(const SessionPointer& session, AttachRequest request) {

@@ -85,7 +85,7 @@ asio::awaitable<void> MeshCore::admit(Self self, std::shared_ptr<Connection> con
   if (theirs.kind == ConnectionKind::control) {
     co_await admit_control(self, connection, peer, theirs);
   } else {
-    co_await admit_data(connection, peer, theirs);
+    co_await admit_data(self, connection, peer, theirs);
   }
 }
 
@@ -127,8 +127,8 @@ asio::awaitable<void> MeshCore::admit_control(Self self, std::shared_ptr<Connect
   co_await run_session(self, peer, self->begin_session(peer, control, theirs.nonce, false));
 }
 
-asio::awaitable<void> MeshCore::admit_data(std::shared_ptr<Connection> data, PeerPtr peer,
-                                           Hello theirs) {
+asio::awaitable<void> MeshCore::admit_data(Self self, std::shared_ptr<Connection> data,
+                                           PeerPtr peer, Hello theirs) {
   const auto session = peer->session;
   if (!peer->linked() || session->nonce() != theirs.nonce ||
       session->data_connections() >= kDataConnectionsMax) {
@@ -138,6 +138,8 @@ asio::awaitable<void> MeshCore::admit_data(std::shared_ptr<Connection> data, Pee
   }
   const Bytes accepted = encode_empty(FrameType::accept);
   co_await data->write(accepted);
+  // Behind a NAT it may have another address than the session's first connection.
+  if (self->door_) self->door_->expect(data->remote_endpoint().address());
   co_await Session::serve_data(session, data);
 }
 

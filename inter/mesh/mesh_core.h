@@ -197,7 +197,7 @@ class MeshCore : public std::enable_shared_from_this<MeshCore> {
                                      std::string region);
   static asio::awaitable<void> admit_control(Self self, std::shared_ptr<Connection> control,
                                              PeerPtr peer, Hello theirs);
-  static asio::awaitable<void> admit_data(std::shared_ptr<Connection> data, PeerPtr peer,
+  static asio::awaitable<void> admit_data(Self self, std::shared_ptr<Connection> data, PeerPtr peer,
                                           Hello theirs);
   static asio::awaitable<void> admit_observer(Self self, std::shared_ptr<Connection> connection,
                                               std::string name, Hello theirs);

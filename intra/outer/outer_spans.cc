@@ -7,6 +7,7 @@
 #include <cstring>
 #include <exception>
 #include <numeric>
+#include <stdexcept>
 #include <system_error>
 
 #include "compression/base/codec.h"
@@ -187,7 +188,8 @@ std::vector<CodecPolicy::Encoded> HostSpans::encode(const CodecPolicy& policy,
                                                     const compression::EncodeKey& key,
                                                     Segments segments,
                                                     std::vector<std::byte>& out) {
-  assert(delta_squares_.size() == layout().segments().size());
+  if (delta_squares_.size() != layout().segments().size())
+    throw std::logic_error("encode() needs take_delta() of the same spans first");
   std::vector<CodecPolicy::Encoded> encoded;
   for (const std::size_t index : segments) {
     const auto residual =

@@ -86,7 +86,7 @@ class Worker::Implementation final : private intra::RoundTrainer {
     state_.work.steps += count;
     steps_ += count;
     steps_here_ += count;
-    progress_.set_loss(loss);
+    note_loss(count, loss);
     driver_.await_saved_spans();
     read_tensors(layout_, params, state_.params);
     // Elsewhere the driver looks itself, and names the tensor.
@@ -165,17 +165,18 @@ class Worker::Implementation final : private intra::RoundTrainer {
     if (settings_.keep_waiting && !settings_.keep_waiting(what)) cancelled_ = true;
   }
 
+  // NaN may be the loss of steps, or say that none is known.
+  void note_loss(std::uint32_t count, double loss) {
+    const bool is_known = !std::isnan(loss) || progress_.has_loss();
+    if (count > 0 && is_known) progress_.set_loss(loss);
+  }
+
   // Whether the program takes the steps that it is asked for.
   void note_order(std::uint32_t count) {
     const bool called = std::exchange(called_back_, false);
     const bool refused = count == 0 && !called;
     const bool again = std::exchange(refused_in_, state_.version) == state_.version;
     orders_refused_ = !refused ? 0 : again ? orders_refused_ + 1 : 1;
-    if (orders_refused_ != 2 || std::exchange(said_refused_, true)) return;
-    spdlog::warn(
-        "the program gave back {} orders of steps without taking one: {} contributes nothing, and "
-        "the other regions wait for it in each round. End the program, or let it take steps",
-        orders_refused_, settings_.region);
   }
 
   // The same steps are ordered again at once.
@@ -183,6 +184,12 @@ class Worker::Implementation final : private intra::RoundTrainer {
     if (orders_refused_ < 2) return;
     ask_whether_to_wait("the program, which takes no steps");
     if (cancelled_) return;  // the next wait ends with that
+    if (!std::exchange(said_refused_, true)) {
+      spdlog::warn(
+          "the program gave back {} orders of steps without taking one: {} contributes nothing, "
+          "and the other regions wait for it in each round. End the program, or let it take steps",
+          orders_refused_, settings_.region);
+    }
     constexpr std::chrono::milliseconds kFirst{100}, kLongest{1'000};
     const std::uint32_t doublings = std::min(orders_refused_ - 2, 4U);
     std::this_thread::sleep_for(std::min(kFirst * (1U << doublings), kLongest));

@@ -1,6 +1,7 @@
 #include "apps/run/watch/region_metrics.h"
 
 #include <algorithm>
+#include <chrono>
 #include <utility>
 #include <vector>
 
@@ -189,6 +190,14 @@ void add_certificate_ends(Families& out, const inter::Credentials& credentials) 
                              end.at_unix_s, end.certificate);
 }
 
+// By the date, which a host may have wrong, as an earlier process knew no other clock.
+std::chrono::steady_clock::duration time_since(double unix_s) {
+  constexpr double kMaxS = 30 * 86'400.0;
+  const std::chrono::duration<double> now = std::chrono::system_clock::now().time_since_epoch();
+  const std::chrono::duration<double> since{std::clamp(now.count() - unix_s, 0.0, kMaxS)};
+  return std::chrono::duration_cast<std::chrono::steady_clock::duration>(since);
+}
+
 }  // namespace
 
 RegionMetrics::RegionMetrics(std::string run, std::string region, std::filesystem::path directory,
@@ -200,6 +209,7 @@ RegionMetrics::RegionMetrics(std::string run, std::string region, std::filesyste
       credentials_(std::move(credentials)) {
   rounds_.since = Clock::now();
   for (const LoggedRound& round : applied_rounds(directory_)) count(round);
+  if (rounds_.applied > 0) rounds_.since -= time_since(rounds_.applied_at_s);
   if (auto status = read_status(directory_)) keep_totals(*status);
 }
 
@@ -244,8 +254,8 @@ std::string RegionMetrics::text(Clock::time_point now) const {
     keep_totals(*status);
     if (status->workers > 0)  // a witness applies none
       out.gauge("seconds_since_round",
-                "Since the last one was applied, or this process began, by a clock that no change "
-                "of the host's date moves.",
+                "Since the last one was applied, or before the first since this process began. A "
+                "change of the host's date does not move it.",
                 since_round_s);
     add_training(out, *status);
     add_agreement(out, *status);

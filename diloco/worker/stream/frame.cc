@@ -61,14 +61,20 @@ bool would_block() {
 
 constexpr const char* kOpenFiles = "/proc/self/fd";
 
+// Below 0: it cannot be opened.
+Descriptor open_directory_of(const std::filesystem::path& path) {
+  const std::filesystem::path parent = path.parent_path();
+  return Descriptor(
+      ::open(parent.empty() ? "." : parent.c_str(), O_PATH | O_DIRECTORY | O_CLOEXEC));
+}
+
 // A socket's address: its path, or where that is too long, the way through its directory's
 // descriptor, which is short.
 struct Address {
   explicit Address(const std::filesystem::path& path) {
     if (take(path.string())) return;
     check_open_files(path);
-    directory = Descriptor(::open(path.parent_path().empty() ? "." : path.parent_path().c_str(),
-                                  O_PATH | O_DIRECTORY | O_CLOEXEC));
+    directory = open_directory_of(path);
     is_known = directory.get() >= 0;
     if (!is_known) return;
     if (!take(fmt::format("{}/{}/{}", kOpenFiles, directory.get(), path.filename().string())))
@@ -220,7 +226,10 @@ std::optional<Descriptor> connect_to(const std::filesystem::path& path) {
   Descriptor socket = make_socket();
   if (::connect(socket.get(), address.get(), sizeof address.address) == 0) return socket;
   const bool nobody = errno == ENOENT || errno == ENOTDIR || errno == ECONNREFUSED || would_block();
-  if (nobody) return std::nullopt;
+  const int why = errno;
+  // The directory may be away for a moment, as its server is.
+  if (nobody || open_directory_of(path).get() < 0) return std::nullopt;
+  errno = why;
   throw_errno("connect", path);
 }
 

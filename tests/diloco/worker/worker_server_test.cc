@@ -324,6 +324,23 @@ TEST_P(WorkerServerTest, CarriesPayloadsBothWays) {
   EXPECT_EQ(std::get<Apply>(apply).payloads[1].bytes()[7], std::byte{'p'});
 }
 
+// The worker would hand it over again and again.
+TEST_P(WorkerServerTest, RefusesAContributionThatCannotBeWithTheReason) {
+  start(1);
+  const auto session = attach(0, 1);
+  Contribution made{.run_id = "run", .region = "eu", .round = 3};
+  made.compute_s = -1;
+  session->contribute(made, SealedBytes(std::as_bytes(std::span(kContent))));
+  try {
+    session->next(keep);
+    ADD_FAILURE() << "it was taken";
+  } catch (const std::system_error& error) {
+    EXPECT_NE(error.code(), Errc::coordinator_lost);
+    EXPECT_NE(std::string(error.what()).find("its contribution: "), std::string::npos)
+        << error.what();
+  }
+}
+
 // A record of many regions, or of much late work, lists more than the kernel passes on at once.
 TEST_P(WorkerServerTest, CarriesMorePayloadsThanOneFrameTakes) {
   start(1);

@@ -9,6 +9,7 @@
 #include <deque>
 #include <fstream>
 #include <functional>
+#include <limits>
 #include <thread>
 #include <tuple>
 
@@ -155,7 +156,36 @@ TEST(WorkerApi, StepsThatChangeNothingAreToldOnce) {
   }
   EXPECT_FALSE(worker.next(params));
   EXPECT_EQ(log.count(told), 1U) << log.text();
-  EXPECT_TRUE(log.has(told + "1")) << log.text();
+  EXPECT_TRUE(log.has(told + "2")) << "the first may be without a learning rate: " << log.text();
+}
+
+TEST(WorkerApi, ALossThatIsNotKnownIsNoneAndOneThatBecomesNanIsNan) {
+  const double nan = std::numeric_limits<double>::quiet_NaN();
+  const auto last_report = [](const std::vector<double>& losses) {
+    const intra::TemporaryDirectory directory;
+    Coordinator coordinator(directory.path());
+    std::deque<Coordinator::Tell> tells;
+    for (diloco::Round round = 0; round < losses.size(); ++round) {
+      tells.push_back(train(round));
+      tells.push_back(coordinator.apply_all());
+    }
+    tells.push_back(finish(losses.size()));
+    coordinator.follow(tells);
+    std::vector<float> params = kInitial;
+    Worker worker(settings(directory), params);
+    for (const double loss : losses) {
+      EXPECT_TRUE(worker.next(params));
+      add(params, 0.5F);
+      worker.done(params, 4, loss);
+    }
+    EXPECT_FALSE(worker.next(params));
+    while (coordinator.reports().empty() || coordinator.reports().back().phase() != "done")
+      std::this_thread::yield();
+    return coordinator.reports().back();
+  };
+  EXPECT_FALSE(last_report({nan}).has_loss());
+  EXPECT_EQ(last_report({nan, 0.25}).loss(), 0.25);
+  EXPECT_TRUE(std::isnan(last_report({0.25, nan}).loss()));
 }
 
 // Its data ran out.
