@@ -1,11 +1,12 @@
 #include "intra/worker/worker.h"
 
+#include <poll.h>
+
 #include <algorithm>
 #include <chrono>
 #include <cmath>
 #include <stdexcept>
 #include <system_error>
-#include <thread>
 #include <utility>
 
 #include <fmt/format.h>
@@ -192,7 +193,8 @@ class Worker::Implementation final : private intra::RoundTrainer {
     }
     constexpr std::chrono::milliseconds kFirst{100}, kLongest{1'000};
     const std::uint32_t doublings = std::min(orders_refused_ - 2, 4U);
-    std::this_thread::sleep_for(std::min(kFirst * (1U << doublings), kLongest));
+    const auto pause = std::min(kFirst * (1U << doublings), kLongest);
+    ::poll(nullptr, 0, static_cast<int>(pause.count()));
   }
 
   // Steps to take, or that there are no more.

@@ -114,7 +114,7 @@ class Silent {
 TEST_F(OverTls, WhoMayNotAttachIsTurnedAwayThoughItSaysNothing) {
   start(1);
   inter::add_observer(certificates_, "wall");
-  Silent observer(port_, certificates_, "observer.wall");
+  Silent observer(port_, certificates_, "wall");
   EXPECT_NE(observer.hear_to_the_end().find("workers of eu attach here"), std::string::npos);
 }
 
