@@ -226,7 +226,8 @@ class WorkerServer::Implementation : public std::enable_shared_from_this<Impleme
     } catch (const std::system_error& error) {
       if (error.code() != Errc::malformed) throw;
       spdlog::error("a worker's contribution is refused: {}", error.what());
-      return session->send_last(refusal(std::string("its contribution: ") + error.what()));
+      return session->send_last(
+          refusal(std::string("its contribution: ") + error.what(), Errc::malformed));
     }
     handler_->on_contribute(contribution, std::move(payload));
   }
