@@ -16,11 +16,32 @@ import time
 from collections.abc import Iterator
 from typing import Any
 
-from .names import AVERAGE, FROZEN, LOWEST, PARTS, plain_name, whole_number
-
 _NUMPY_TYPES = {"F32": "float32"}
 _HEADER_BYTES_MAX = 100_000_000
 log = logging.getLogger("causeway")
+
+# What wrappers put into the names, so that regions that wrap a model differently have the same names.
+WRAPPERS = ("module.", "_orig_mod.", "_fsdp_wrapped_module.", "_checkpoint_wrapped_module.")
+# Before the names of what is no parameter: statistics, and the digest of frozen parameters. What the run does with a tensor, its name
+# says: see docs/audit.md.
+AVERAGE, LOWEST, FROZEN = "average:", "lowest:", "lowest:frozen:"
+# A whole number crosses in parts that fp32 holds exactly, and so does the difference of two. The first dimension counts the parts.
+PART_BITS, PARTS = 22, 3
+
+
+def plain_name(name: str) -> str:
+    while (found := next((w for w in WRAPPERS if name.startswith(w)), None)) is not None:
+        name = name[len(found):]
+    for wrapper in WRAPPERS:
+        name = name.replace("." + wrapper, ".")
+    return name
+
+
+def whole_number(parts: Any) -> Any:
+    """As int64, of the parts that stand for it."""
+    import torch
+    pieces = parts.to(torch.int64)
+    return sum((pieces[part] << part * PART_BITS for part in range(PARTS)), torch.zeros_like(pieces[0]))
 
 
 class Weights(dict[str, Any]):

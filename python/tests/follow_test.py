@@ -10,8 +10,7 @@ import unittest
 import urllib.request
 
 import torch
-from causeway.follow import Follower, Weights, _torch_array
-from causeway.names import PART_BITS
+from causeway.follow import PART_BITS, Follower, Weights, _torch_array
 from run_test import REGIONS, SOURCE, EndToEnd, free_port, wait_until
 
 

@@ -8,7 +8,7 @@ import unittest
 import torch
 from worker_double import a_run, steps
 
-from causeway.names import FROZEN
+from causeway.follow import FROZEN
 from causeway.torch import Run
 from causeway.torch.parameters import Parameters
 from causeway.torch.ranks import Solo

@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 import torch
 
-from ..names import AVERAGE, LOWEST, PART_BITS, PARTS, whole_number
+from ..follow import AVERAGE, LOWEST, PART_BITS, PARTS, whole_number
 from .divided import DTensor, divided_as, whole
 from .ranks import Group, Solo
 

@@ -12,7 +12,7 @@ from collections.abc import Callable
 import torch
 from torch.utils._python_dispatch import is_traceable_wrapper_subclass
 
-from ..names import FROZEN
+from ..follow import FROZEN
 from .divided import DTensor, whole
 from .ranks import Group, Solo
 

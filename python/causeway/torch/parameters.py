@@ -10,7 +10,7 @@ from collections.abc import Sequence
 import torch
 from torch.nn.parameter import is_lazy
 
-from ..names import plain_name
+from ..follow import plain_name
 from .buffers import Buffers, saved_buffers
 from .divided import DTensor, divided_as, reshard, whole
 from .frozen import Frozen
