@@ -73,7 +73,7 @@ void SpoolRoom::give_up_rounds(std::uint64_t bytes, const Needs& needs) {
   if (!region_.worker.attached() || region_.worker.heals()) return;
   const Round behind = std::min(needs.from, needs.later);
   for (Round round = region_.spool.released(); round < behind && lacks(bytes); ++round) {
-    if (!needs.leap && !is_of_use(round)) give_up_listed(round);
+    if (needs.leap || !is_of_use(round)) give_up_listed(round);
   }
   for (Round round = region_.history.version(); round > needs.later && lacks(bytes);) {
     if (held_elsewhere(--round)) give_up_listed(round);
