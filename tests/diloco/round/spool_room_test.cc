@@ -1,9 +1,11 @@
 // What a spool that lacks room asks for, and what gives way in it.
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <set>
 #include <string>
 #include <variant>
+#include <vector>
 
 #include <gtest/gtest.h>
 
@@ -137,6 +139,47 @@ TEST_F(SmallSpool, AdoptsNoSnapshotThatNeverFits) {
   catch_up_.choose_target();
   ASSERT_TRUE(region_.spool.target());
   EXPECT_EQ(region_.spool.target()->blob.size_bytes, 500U);
+}
+
+// What its worker applies next is nowhere. A snapshot leads past that.
+TEST(SpoolOfALeap, LetsGoOfRoundsBeforeTheSnapshotThatIsOnItsWay) {
+  constexpr Round kRounds = 4;
+  PersistentState state = state_of_a({"a", "b", "c", "d"});
+  std::vector<inter::BlobId> payloads;
+  for (Round round = 0; round < kRounds; ++round) {
+    payloads.push_back({.hash = {static_cast<std::uint8_t>(round + 1)}, .size_bytes = 200});
+    CommitRecord record;
+    record.run_id = "run1";
+    record.round = round;
+    record.next_k = 4;
+    record.participants = {
+        {.region = "b", .round = round, .weight = 1, .payload = payloads.back()}};
+    state.raft.log.push_back({.term = 1, .body = record});
+    if (round != 1) state.blobs.insert(payloads.back());
+  }
+  state.raft.committed = state.raft.log.size();
+  ProtocolOptions options = options_of_a();
+  options.spool_bytes = 1000;
+  Region region(options, state);
+  CatchUp catch_up(region);
+  region.agreement.start(Time{0});
+  region.worker.attach({.version = 1}, std::nullopt);
+  Status status;
+  status.version = status.payloads_from = kRounds;
+  status.applied = Applied{};
+  status.snapshot = {.version = kRounds - 1, .state = {}, .blob = {.hash = {9}, .size_bytes = 500}};
+  region.peers.set_up("b", "b's disk");
+  region.peers.hear("b", status);
+  region.spool.set_room(400, {});
+  catch_up.choose_target();
+  ASSERT_TRUE(region.spool.target());
+  catch_up.fetch(Time{0});
+  std::set<inter::BlobId> removed;
+  for (const Action& action : region.out.take()) {
+    if (const auto* remove = std::get_if<RemoveBlob>(&action)) removed.insert(remove->blob);
+  }
+  EXPECT_TRUE(removed.contains(payloads[0]));
+  EXPECT_FALSE(removed.contains(payloads[3])) << "it is applied next";
 }
 
 }  // namespace
