@@ -126,7 +126,7 @@ class OneRegion(RegionRun):
                     steps += 1
         self.finish_coordinators()
         self.assertEqual(steps, 12)
-        self.assertEqual([path.name.split("-rank")[0] for path in sorted(checkpoints.glob("trainer-*"))], ["trainer-32", "trainer-96"])
+        self.assertEqual([path.name.split("-rank")[0] for path in sorted(checkpoints.glob("trainer-*-rank-*"))], ["trainer-32", "trainer-96"])
         told = [line for line in said.output if "trainer's state" in line]
         self.assertRegex(told[0], "was not saved: .*No space left on device.*Training goes on.*from its state at sample 32")
         self.assertIn("is saved again", told[1])
