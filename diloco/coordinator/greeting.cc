@@ -181,7 +181,8 @@ std::string config_differences(const PlacedSettings& ours, const PlacedSettings&
       keys, [&](const std::string& key) { return key.starts_with("outer.") && differs(key); });
   if (outer)
     text +=
-        ". With outer.optimizer = \"auto\" these follow from how many regions a file names: set "
+        ". With outer.optimizer = \"auto\" these follow from how many regions a file names "
+        "and from other keys, such as train.steps: set "
         "all of outer alike";
   return text;
 }

@@ -93,14 +93,10 @@ std::optional<RunOutcome> RegionDirectory::keep_settings() const {
         "this run has rounds that were made with other settings, and only with those can they "
         "be applied again: " +
             of_records +
-            ". Put back the values from before, in the files of all regions. A value of outer.* "
-            "that "
-            "the file does not name was chosen by outer.optimizer = \"auto\", by other keys such "
-            "as "
-            "train.steps: write optimizer, lr, momentum and mean out as they were. If the other "
-            "regions made rounds with the new values meanwhile, change nothing there: empty this "
-            "region's directory and start it with --join. A run with other settings of the same "
-            "model can begin with this run's weights: start it with --fork in another directory "
+            ". Put back the values from before, in the files of all regions. If the other regions "
+            "made rounds with the new values meanwhile, change nothing there: empty this region's "
+            "directory and start it with --join. A run with other settings of the same model can "
+            "begin with this run's weights: start it with --fork in another directory "
             "(docs/rounds.md, \"Forking a run\")"};
   }
   if (const std::string changed = kept.changed(options_.shared_config); !changed.empty()) {

@@ -118,7 +118,9 @@ TEST(ConfigDifferences, NameKeysThatOnlyOneSideHas) {
 TEST(ConfigDifferences, SayWhereAChosenOuterStepComesFrom) {
   const std::string text =
       config_differences({"outer.lr = 1\n", "here"}, {"outer.lr = 0.7\n", "in b"});
-  EXPECT_NE(text.find("how many regions a file names: set all of outer alike"), std::string::npos);
+  EXPECT_NE(text.find("how many regions a file names and from other keys, such as "
+                      "train.steps: set all of outer alike"),
+            std::string::npos);
   EXPECT_EQ(config_differences({"outer.lr = 1\ntrain.k = 2\n", "here"},
                                {"outer.lr = 1\ntrain.k = 3\n", "in b"}),
             "train.k = 2 here, 3 in b");
