@@ -21,21 +21,6 @@ Digest hash_text(const std::string& text) {
   return sha256(std::as_bytes(std::span(text)));
 }
 
-std::map<std::string, std::string> settings(const std::string& text) {
-  std::map<std::string, std::string> values;
-  std::istringstream lines(text);
-  for (std::string line; std::getline(lines, line);) {
-    if (line.empty()) continue;
-    const std::size_t equals = line.find(" = ");
-    if (equals == std::string::npos) {
-      values[line];
-    } else {
-      values[line.substr(0, equals)] = line.substr(equals + 3);
-    }
-  }
-  return values;
-}
-
 Judgement refuse(const wire::Greeting& theirs, RefusalKind kind, const std::string& reason) {
   const char* prefix = kind == RefusalKind::configuration ? kConfiguration : kLineage;
   return {.kind = kind,
@@ -151,9 +136,24 @@ RefusalKind kind_of_refusal(const inter::LinkError& refusal) {
   return RefusalKind::none;
 }
 
+std::map<std::string, std::string> settings_in(const std::string& text) {
+  std::map<std::string, std::string> values;
+  std::istringstream lines(text);
+  for (std::string line; std::getline(lines, line);) {
+    if (line.empty()) continue;
+    const std::size_t equals = line.find(" = ");
+    if (equals == std::string::npos) {
+      values[line];
+    } else {
+      values[line.substr(0, equals)] = line.substr(equals + 3);
+    }
+  }
+  return values;
+}
+
 std::string config_differences(const PlacedSettings& ours, const PlacedSettings& theirs) {
-  const auto here = settings(ours.text);
-  const auto there = settings(theirs.text);
+  const auto here = settings_in(ours.text);
+  const auto there = settings_in(theirs.text);
   std::set<std::string> keys;
   for (const auto& [key, value] : here) keys.insert(key);
   for (const auto& [key, value] : there) keys.insert(key);

@@ -2,6 +2,7 @@
 // configuration.
 #pragma once
 
+#include <map>
 #include <string>
 #include <string_view>
 
@@ -49,6 +50,8 @@ struct PlacedSettings {
   std::string text;
   std::string place;
 };
+// By key, of lines "key = value".
+std::map<std::string, std::string> settings_in(const std::string& text);
 // "model.layers = 4 here, 6 in eu-west; ...". Empty if they are equal.
 std::string config_differences(const PlacedSettings& ours, const PlacedSettings& theirs);
 

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cstddef>
-#include <set>
 #include <sstream>
 #include <string_view>
 
@@ -16,10 +15,9 @@ namespace causeway::diloco {
 namespace {
 
 constexpr std::string_view kSum = "xxh3 ";  // begins the last line
-constexpr std::string_view kEquals = " = ";
 
-// Of lines that begin so: the outer step, the order and size of what a payload holds, and the
-// weights that a run begins with.
+// Of keys that begin so, a blank behind them: the outer step, the order and size of what a payload
+// holds, and the weights that a run begins with.
 constexpr std::string_view kOfRecords[] = {
     "model.family ",    "model.hidden ",        "model.kv_heads ",   "model.layers ",
     "model.tied_head ", "model.width ",         "model.vocabulary ", "outer.",
@@ -29,22 +27,11 @@ std::string with_sum(const std::string& settings) {
   return settings + std::string(kSum) + hex_checksum(settings) + "\n";
 }
 
-// Of line "key = value".
-std::string key_of_line(const std::string& line) {
-  return line.substr(0, line.find(kEquals));
-}
-
-std::set<std::string> lines_of_settings(const std::string& text) {
-  std::istringstream stream(text);
-  std::set<std::string> lines;
-  for (std::string line; std::getline(stream, line);) lines.insert(line);
-  return lines;
-}
-
 bool are_settings(const std::string& text) {
-  return std::ranges::all_of(lines_of_settings(text), [](const std::string& line) {
-    return line.find(kEquals) != std::string::npos;
-  });
+  std::istringstream lines(text);
+  for (std::string line; std::getline(lines, line);)
+    if (line.find(" = ") == std::string::npos) return false;
+  return true;
 }
 
 // None if they are damaged. Earlier versions wrote no checksum.
@@ -57,13 +44,12 @@ std::optional<std::string> without_sum(const std::string& bytes) {
 
 // Those lines of `text` that decide about records, and whose key `other` has too.
 std::string of_records(const std::string& text, const std::string& other) {
-  std::set<std::string> known;
-  for (const std::string& line : lines_of_settings(other)) known.insert(key_of_line(line));
+  const auto known = settings_in(other);
   std::string kept;
-  for (const std::string& line : lines_of_settings(text)) {
+  for (const auto& [key, value] : settings_in(text)) {
     const bool decides = std::ranges::any_of(
-        kOfRecords, [&](std::string_view begin) { return line.starts_with(begin); });
-    if (decides && known.contains(key_of_line(line))) kept += line + "\n";
+        kOfRecords, [&](std::string_view begin) { return (key + " ").starts_with(begin); });
+    if (decides && known.contains(key)) kept += key + " = " + value + "\n";
   }
   return kept;
 }
