@@ -43,8 +43,8 @@ enum class Errc {
 };
 std::error_code make_error_code(Errc code);
 
-// Whether one side does not want the other: dialling again would end the same way, or with
-// not_valid_today, for now.
+// Whether one side does not want the other: dialling again would end the same way. With
+// not_valid_today it may end otherwise later.
 bool is_refusal(const std::error_code& code);
 
 }  // namespace causeway::inter

@@ -50,9 +50,8 @@ std::string expiry_warning(const CertificateEnd& end, const std::string& region,
           : std::string(
                 "Stop the run, make a new authority and new certificates for all regions, "
                 "and start the run again with them");
-  return fmt::format(
-      "{} {}: after that no link can be made any more, and no coordinator starts. {}",
-      end.file.string(), when, what);
+  return fmt::format("{} {}: after that no link can be made any more. {}", end.file.string(), when,
+                     what);
 }
 
 }  // namespace causeway::run
