@@ -69,6 +69,8 @@ class ChunkwiseEncoding {
   std::vector<EncodeStats> stats_;
 };
 
+constexpr std::size_t kCopiesOfWhole = 2;  // p, and what of it is encoded
+
 EncodeStats encode_whole(const Encoding& segment, std::vector<std::byte>& out) {
   std::vector<float> p(segment.residual.begin(), segment.residual.end());
   p.resize(segment.delta.size());
@@ -114,6 +116,10 @@ EncodeStats encode_with_feedback(const Codec& codec, std::span<const float> delt
     out.resize(before);
     throw;
   }
+}
+
+std::size_t feedback_copies(const Codec& codec) {
+  return codec.chunk_bytes() ? 0 : kCopiesOfWhole;
 }
 
 }  // namespace causeway::compression

@@ -23,4 +23,7 @@ EncodeStats encode_with_feedback(const Codec& codec, std::span<const float> delt
                                  std::span<float> residual, std::span<std::byte> out,
                                  const EncodeKey& key = {});
 
+// How many spans of the delta's size that takes besides its arguments: none by chunk.
+std::size_t feedback_copies(const Codec& codec);
+
 }  // namespace causeway::compression

@@ -122,6 +122,21 @@ std::uint64_t CodecPolicy::encoded_bytes_max(const diloco::Layout& layout,
   return bytes;
 }
 
+std::uint64_t CodecPolicy::working_bytes(const diloco::Layout& layout) const {
+  const auto copies = [this](std::uint8_t codec) {
+    return compression::feedback_copies(*codecs_[codec]);
+  };
+  std::size_t of_higher = 0;
+  for (const std::uint8_t codec : step_up_) of_higher = std::max(of_higher, copies(codec));
+  const std::size_t kept = step_up_.empty() ? 0 : 1;  // the residual, for another try
+  std::uint64_t most = 0;
+  for (const diloco::Segment& segment : layout.segments()) {
+    const std::size_t index = &segment - layout.segments().data();
+    most = std::max(most, segment.count * (kept + std::max(of_higher, copies(own_[index]))));
+  }
+  return most * sizeof(float);
+}
+
 CodecPolicy::Encoded CodecPolicy::encode(std::size_t index, std::span<const float> delta,
                                          std::span<float> residual, std::vector<std::byte>& out,
                                          const compression::EncodeKey& key) const {

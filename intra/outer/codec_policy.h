@@ -59,6 +59,8 @@ class CodecPolicy {
   // Encodings of these segments have no more bytes together, unless segments step up.
   std::uint64_t encoded_bytes_max(const diloco::Layout& layout,
                                   std::span<const std::size_t> segments) const;
+  // What encode() has besides its result, at most.
+  std::uint64_t working_bytes(const diloco::Layout& layout) const;
   // What is left of the residual when something is added to it.
   float decay() const { return decay_; }
 

@@ -49,7 +49,9 @@ void append_optimizer(const WorkerOptions& options, const diloco::Layout& layout
   if (options.train.shard_optimizer) bytes += share_of(span_bytes, options.world);
   need.push_back({matrices.empty() ? "AdamW moments" : "moments of Muon and AdamW", bytes});
   if (!matrices.empty() && options.train.device == Device::cpu)
-    need.push_back({"Muon's products", Muon::working_bytes(options.inner, layout)});
+    need.push_back(
+        {"Muon's products",
+         Muon::working_bytes(options.inner, layout, choose_products(options.model.precision))});
 }
 
 // What buckets in bf16 need: of the rank that needs most. Gloo gathers sums into memory of its own,
@@ -81,6 +83,8 @@ void append_payloads(const WorkerOptions& options, const diloco::Layout& layout,
     most = std::max(most, policy.encoded_bytes_max(layout, fragments.segments(i)));
   const std::uint64_t copies_bytes = (options.world > 1 ? 2 : 1) * most;
   need.push_back({"own payload", share_of(most, options.world) + copies_bytes});
+  if (const std::uint64_t bytes = policy.working_bytes(layout); bytes > 0)
+    need.push_back({"encoding", bytes});
   need.push_back({"the regions' payloads in files", options.region_count * most, When::in_files});
 }
 

@@ -24,6 +24,10 @@ std::size_t size_of(std::int64_t elements) {
   return static_cast<std::size_t>(elements);
 }
 
+std::size_t batch_of(std::span<const MuonMatrix> matrices) {
+  return muon_batch(matrices, kBatchElements / (matrices.front().out * matrices.front().in));
+}
+
 template <class Element>
 void for_elements(std::size_t count, Element&& element) {
 #pragma omp parallel for schedule(static) if (count >= kParallelMin)
@@ -78,6 +82,17 @@ double Orthogonaliser::flops(std::int64_t out, std::int64_t in) {
   return std::size(kMuonPolynomials) * (2 * product + 2 * small * small * small);
 }
 
+std::uint64_t Orthogonaliser::working_bytes(std::uint64_t elements, std::uint64_t gram_elements,
+                                            Products products) {
+  const std::uint64_t operand = products == Products::fp32 ? 0 : operand_bytes(products);
+  return elements * (sizeof(float) + operand) + gram_elements * (2 * sizeof(float) + operand);
+}
+
+std::uint64_t Orthogonaliser::allocated_bytes() const {
+  const std::size_t floats = gram_.size() + square_.size() + product_.size();
+  return sizeof(float) * floats + matrices_operand_.size() + gram_operand_.size();
+}
+
 void Orthogonaliser::run(std::int64_t count, std::int64_t out, std::int64_t in,
                          std::span<float> matrices) {
   const std::size_t elements = size_of(out * in);
@@ -127,14 +142,25 @@ Muon::Muon(const InnerOptions& options, const diloco::Layout& layout, Products p
       matrices_(muon_matrices_by_shape(options, layout)),
       orthogonaliser_(products) {}
 
-std::uint64_t Muon::working_bytes(const InnerOptions& options, const diloco::Layout& layout) {
-  std::int64_t most = 0;
-  for (const MuonMatrix& matrix : muon_matrices(options, layout)) {
-    const std::int64_t elements = matrix.out * matrix.in, small = std::min(matrix.out, matrix.in);
-    const std::int64_t count = std::max<std::int64_t>(kBatchElements / elements, 1);
-    most = std::max(most, count * (3 * elements + 3 * small * small));
+// Rooms keep the size of the largest batch.
+std::uint64_t Muon::working_bytes(const InnerOptions& options, const diloco::Layout& layout,
+                                  Products products) {
+  std::uint64_t elements = 0, gram_elements = 0;
+  const std::vector<MuonMatrix> matrices = muon_matrices_by_shape(options, layout);
+  for (std::span<const MuonMatrix> left = matrices; !left.empty();) {
+    const std::size_t count = batch_of(left);
+    const auto [out, in] = shape(left.front());
+    const std::int64_t small = std::min(out, in);
+    elements = std::max(elements, count * size_of(out * in));
+    gram_elements = std::max(gram_elements, count * size_of(small * small));
+    left = left.subspan(count);
   }
-  return static_cast<std::uint64_t>(most) * sizeof(float);
+  return sizeof(float) * elements +
+         Orthogonaliser::working_bytes(elements, gram_elements, products);
+}
+
+std::uint64_t Muon::allocated_bytes() const {
+  return std::span(steps_).size_bytes() + orthogonaliser_.allocated_bytes();
 }
 
 double Muon::flops(const InnerOptions& options, const diloco::Layout& layout) {
@@ -158,8 +184,7 @@ void Muon::step(float lr, float gradient_scale, std::span<const Range> own, Adam
     });
   }
   for (std::span<const MuonMatrix> left = mine; !left.empty();) {
-    const std::size_t count =
-        muon_batch(left, kBatchElements / (left.front().out * left.front().in));
+    const std::size_t count = batch_of(left);
     step_batch(lr, left.first(count), moments, params);
     left = left.subspan(count);
   }

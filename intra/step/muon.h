@@ -55,6 +55,11 @@ class Orthogonaliser {
   // `matrices`: count x out x in elements.
   void run(std::int64_t count, std::int64_t out, std::int64_t in, std::span<float> matrices);
 
+  // That it has for its work so far: of `elements` of matrices, whose Gram matrices have
+  // `gram_elements`, working_bytes().
+  std::uint64_t allocated_bytes() const;
+  static std::uint64_t working_bytes(std::uint64_t elements, std::uint64_t gram_elements,
+                                     Products products);
   // Floating-point operations for one matrix.
   static double flops(std::int64_t out, std::int64_t in);
 
@@ -72,14 +77,16 @@ class Orthogonaliser {
 
 class Muon {
  public:
-  // Bytes that a step of these matrices takes besides the moments, at most.
-  static std::uint64_t working_bytes(const InnerOptions& options, const diloco::Layout& layout);
+  // Bytes that a step of all matrices takes besides the moments.
+  static std::uint64_t working_bytes(const InnerOptions& options, const diloco::Layout& layout,
+                                     Products products);
   // Floating-point operations of a step, however many tokens it is of.
   static double flops(const InnerOptions& options, const diloco::Layout& layout);
 
   Muon(const InnerOptions& options, const diloco::Layout& layout, Products products);
 
   std::span<const MuonMatrix> matrices() const { return matrices_; }
+  std::uint64_t allocated_bytes() const;  // so far, as working_bytes()
 
   // Momentum of all matrices whose momentum `moments` has, and a step of those that lie in `own`:
   // parts of the flat span that ascend. `gradients` are multiplied by gradient_scale (clipping).

@@ -96,6 +96,20 @@ TEST(CodecPolicy, RunsSparseWithoutFeedbackWhenForced) {
   EXPECT_EQ(refusal_of(options), "accepted");
 }
 
+TEST(CodecPolicy, TellsWhatEncodingTakes) {
+  const std::uint64_t largest = policy_layout().segments()[0].count;
+  const auto floats_of = [](const CodecOptions& options) {
+    return CodecPolicy(options, policy_layout()).working_bytes(policy_layout()) / sizeof(float);
+  };
+  CodecOptions options = sparse();
+  EXPECT_EQ(floats_of(options), 0U);  // by chunk
+  options.matrix = "topk:k=64,index=rice";
+  EXPECT_EQ(floats_of(options), 2 * largest);
+  options.error_max = 0.5;
+  options.step_up = {"dense:int8"};
+  EXPECT_EQ(floats_of(options), 3 * largest);  // and the residual, for another try
+}
+
 TEST(CodecPolicy, StepsUpUntilTheErrorIsWithinTheBound) {
   const std::vector<float> delta = gaussian(4096);
   for (const double bound : {0.95, 0.6, 0.05, 1e-3}) {

@@ -7,6 +7,7 @@
 #include <map>
 
 #include "intra/model/transformer.h"
+#include "intra/step/muon.h"
 #include "intra/step/training_state.h"
 
 namespace causeway::intra {
@@ -105,6 +106,23 @@ TEST(MemoryNeed, OfMuonHasProductsWhereTheyAreComputed) {
   EXPECT_EQ(parts_of(options).at("moments of Muon and AdamW"), moments);
   EXPECT_FALSE(parts_of(options).contains("Muon's products"));
 }
+
+class MuonsProducts : public testing::TestWithParam<Products> {};
+
+TEST_P(MuonsProducts, TakeWhatAStepAllocates) {
+  WorkerOptions options = small();
+  options.inner.optimizer = InnerOptions::Optimizer::muon;
+  const diloco::Layout layout(parameter_tensors(options.model));
+  Muon muon(options.inner, layout, GetParam());
+  AdamW moments(options.inner, layout);
+  std::vector<float> params(layout.size(), 1.0F);
+  const std::vector<float> gradients(layout.size(), 1.0F);
+  const std::vector<Range> everything{{0, layout.size()}};
+  muon.step(1, 1, everything, moments, params, gradients);
+  EXPECT_EQ(muon.allocated_bytes(), Muon::working_bytes(options.inner, layout, GetParam()));
+}
+INSTANTIATE_TEST_SUITE_P(Products, MuonsProducts,
+                         testing::Values(Products::fp32, Products::bf16_emulated));
 
 // Two numbers to a word: the largest bucket, the ranks' parts of it, and the sums twice as they are
 // gathered.
