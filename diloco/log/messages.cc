@@ -154,6 +154,8 @@ void put(const Status& status, wire::PeerMessage* out) {
   }
   for (const inter::BlobId& payload : status.missing) encode(payload, body->add_missing());
   body->set_revision(status.revision);
+  if (status.fetches) encode(*status.fetches, body->mutable_fetches());
+  for (const Snapshot& older : status.older) encode(older, body->add_older());
 }
 
 void fill(wire::Holding* body, const Holding& holding) {
@@ -248,6 +250,8 @@ Status take(const wire::Status& body) {
   }
   for (const wire::BlobId& payload : body.missing()) status.missing.push_back(decode(payload));
   status.revision = body.revision();
+  if (body.has_fetches()) status.fetches = decode(body.fetches());
+  for (const wire::Snapshot& older : body.older()) status.older.push_back(decode(older));
   return status;
 }
 

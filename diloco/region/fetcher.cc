@@ -20,6 +20,7 @@ void Fetcher::set_wanted(const std::map<inter::BlobId, Want>& wanted, Time now) 
   for (const auto& [blob, want] : wanted) {
     const auto [entry, added] = entries_.try_emplace(blob);
     if (!added) {
+      entry->second.rank = want.rank;
       if (entry->second.source == want.source) continue;
       // A likelier holder: it is asked next.
       entry->second.source = want.source;
@@ -27,6 +28,7 @@ void Fetcher::set_wanted(const std::map<inter::BlobId, Want>& wanted, Time now) 
       continue;
     }
     entry->second = {.source = want.source,
+                     .rank = want.rank,
                      .asked = want.under_way ? want.source : std::string(),
                      .retry_after = kRetryMin,
                      .ask_at = want.under_way ? now + kRetryMin : now};
@@ -104,6 +106,8 @@ std::vector<Fetcher::Request> Fetcher::due(const std::set<std::string>& up, Time
     entry.retry_after = std::min(2 * entry.retry_after, kRetryMax);
     requests.push_back({entry.asked, blob});
   }
+  std::ranges::stable_sort(
+      requests, {}, [this](const Request& request) { return entries_.at(request.blob).rank; });
   return requests;
 }
 

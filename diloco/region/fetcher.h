@@ -22,6 +22,7 @@ class Fetcher {
   struct Want {
     std::string source;      // the peer most likely to hold it
     bool under_way = false;  // it was sent to us unasked: ask only if nothing arrives
+    std::size_t rank = 0;    // the lowest is asked for first: peers send in the order of requests
   };
   struct Request {
     std::string peer;
@@ -42,7 +43,7 @@ class Fetcher {
   void on_peer_up(const std::string& peer, Time now);
   void on_peer_down(const std::string& peer, Time now);
 
-  // The requests to make now. Nothing is asked while no peer is up.
+  // The requests to make now, in the order of ranks. Nothing is asked while no peer is up.
   std::vector<Request> due(const std::set<std::string>& up, Time now);
   std::optional<Time> next_deadline() const;
 
@@ -58,7 +59,8 @@ class Fetcher {
 
  private:
   struct Entry {
-    std::string source;                    // asked first
+    std::string source;  // asked first
+    std::size_t rank = 0;
     std::string asked;                     // the peer that is expected to be sending
     std::set<std::string> absent_at = {};  // peers that said so since they connected
     std::uint64_t received_bytes = 0;

@@ -137,6 +137,15 @@ std::vector<std::string> Peers::that_read_other(const DataDigest& data) const {
   return differing;
 }
 
+std::set<Snapshot> Peers::fetched_by(const std::set<std::string>& regions) const {
+  std::set<Snapshot> fetched;
+  for (const auto& [name, peer] : peers_) {
+    const bool says = regions.contains(name) && peer.status && peer.status->fetches;
+    if (says) fetched.insert(*peer.status->fetches);
+  }
+  return fetched;
+}
+
 bool Peers::has_payloads(const std::string& peer, Round round) const {
   const Status* known = linked_.contains(peer) ? status(peer) : nullptr;
   return known != nullptr && diloco::has_payloads(*known, round);

@@ -59,6 +59,9 @@ class Peers {
   // Any that is up read all of the same.
   bool any_read_the_same(const DataDigest& data) const;
 
+  // Those that members of the run, all but this region, said last that they fetch.
+  std::set<Snapshot> fetched_by(const std::set<std::string>& regions) const;
+
   // There is a link to it, and it says that it has all payloads of the round.
   bool has_payloads(const std::string& peer, Round round) const;
   bool any_has_payloads(Round round) const;

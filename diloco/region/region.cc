@@ -17,7 +17,9 @@ Status StatusReport::status() const {
           .received_bytes = received_bytes_,
           .data = worker_.data(),
           .missing = missing_,
-          .revision = history_.revision()};
+          .revision = history_.revision(),
+          .fetches = fetches(),
+          .older = spool_.older()};
 }
 
 // The last version's is confirmed by no record, and may be all that a region lacks.
@@ -28,6 +30,11 @@ std::optional<Snapshot> StatusReport::snapshot() const {
                     *applied == Applied{history_.version(), offered->state} &&
                     offered->version == applied->version;
   return last ? offered : spool_.snapshot();
+}
+
+std::optional<Snapshot> StatusReport::fetches() const {
+  const std::optional<Snapshot>& target = spool_.target();
+  return target && !spool_.holds(target->blob) ? target : std::nullopt;
 }
 
 void StatusReport::publish(Time now) {

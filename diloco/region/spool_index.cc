@@ -1,6 +1,8 @@
 #include "diloco/region/spool_index.h"
 
 #include <algorithm>
+#include <functional>
+#include <iterator>
 
 namespace causeway::diloco {
 
@@ -85,6 +87,7 @@ std::vector<inter::BlobId> SpoolIndex::unlist_from(Round round) {
 void SpoolIndex::drop_void_snapshots() {
   for (std::optional<Snapshot>* one : {&snapshot_, &offered_, &target_})
     if (*one && history_.voids((*one)->version, (*one)->state)) drop_snapshot(*one);
+  drop_older_if([this](const Snapshot& one) { return history_.voids(one.version, one.state); });
 }
 
 void SpoolIndex::drop_snapshot(std::optional<Snapshot>& snapshot) {
@@ -102,7 +105,7 @@ bool SpoolIndex::kept(const inter::BlobId& blob) const {
   for (const auto& snapshot : {snapshot_, offered_, target_}) {
     if (snapshot && snapshot->blob == blob) return true;
   }
-  return listed_.contains(blob);
+  return std::ranges::count(older_, blob, &Snapshot::blob) > 0 || listed_.contains(blob);
 }
 
 void SpoolIndex::discard(const inter::BlobId& blob, bool listed) {
@@ -126,6 +129,7 @@ void SpoolIndex::lose(const inter::BlobId& blob) {
   unclaimed_.erase(blob);
   for (std::optional<Snapshot>* snapshot : {&snapshot_, &offered_})
     if (*snapshot && (*snapshot)->blob == blob) snapshot->reset();
+  std::erase_if(older_, [&](const Snapshot& one) { return one.blob == blob; });
 }
 
 bool SpoolIndex::may_report_progress(const inter::BlobId& blob, Time now) {
@@ -160,6 +164,7 @@ void SpoolIndex::release_old(const std::optional<Applied>& applied) {
   Round keep_from = history_.kept_from();
   if (!options_.witness) {
     keep_from = std::min(keep_from, snapshot_ ? snapshot_->version : 0);
+    for (const Snapshot& one : older_) keep_from = std::min(keep_from, one.version);
     keep_from = std::min(keep_from, applied ? applied->version : 0);
   }
   while (released_ < keep_from) {
@@ -182,7 +187,28 @@ void SpoolIndex::discard_stale() {
 void SpoolIndex::adopt(const Snapshot& snapshot) {
   const std::optional<Snapshot> before = std::exchange(snapshot_, snapshot);
   out_.push(SaveSnapshot{snapshot});
-  if (before) discard(before->blob);
+  if (before && before != snapshot) older_.push_back(*before);
+}
+
+void SpoolIndex::release_older(const std::set<Snapshot>& fetched) {
+  drop_older_if([&](const Snapshot& one) {
+    return !fetched.contains(one) || payload_bytes_since(one.version) > 2 * one.blob.size_bytes;
+  });
+}
+
+void SpoolIndex::drop_older_if(const std::function<bool(const Snapshot&)>& can_go) {
+  std::vector<Snapshot> all = std::exchange(older_, {});
+  std::ranges::copy_if(all, std::back_inserter(older_), std::not_fn(can_go));
+  for (const Snapshot& one : all)
+    if (can_go(one)) discard(one.blob);
+}
+
+std::uint64_t SpoolIndex::payload_bytes_since(Round from) const {
+  std::uint64_t bytes = 0;
+  for (Round round = std::max(from, released_); round < history_.version(); ++round)
+    for (const inter::BlobId& blob : applied_blobs(history_.record(round)))
+      bytes += blob.size_bytes;
+  return bytes;
 }
 
 void SpoolIndex::adopt_offered_at_end() {

@@ -6,6 +6,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <limits>
 #include <map>
 #include <optional>
@@ -85,7 +86,13 @@ class SpoolIndex {
 
   // ---- Snapshots ----
   const std::optional<Snapshot>& snapshot() const { return snapshot_; }  // of an agreed state
-  void adopt(const Snapshot& snapshot);                                  // in place of that one
+  void adopt(const Snapshot& snapshot);  // in place of that one, which is an older one then
+  // Those before it that peers fetch. A link that takes longer for one than the run takes for the
+  // next would never bring any.
+  const std::vector<Snapshot>& older() const { return older_; }
+  // All but these. And none with payloads behind it of more than twice its bytes: a link that takes
+  // so long for it is slower than the run.
+  void release_older(const std::set<Snapshot>& fetched);
   // The worker's newest, not confirmed by a record yet.
   const std::optional<Snapshot>& offered() const { return offered_; }
   void offer(const Snapshot& snapshot);
@@ -106,6 +113,8 @@ class SpoolIndex {
   void forget(const inter::BlobId& blob);
   void unlist(const CommitRecord& record);
   void drop_snapshot(std::optional<Snapshot>& snapshot);
+  void drop_older_if(const std::function<bool(const Snapshot&)>& can_go);
+  std::uint64_t payload_bytes_since(Round from) const;
 
   const ProtocolOptions& options_;
   const RunHistory& history_;
@@ -130,6 +139,7 @@ class SpoolIndex {
   };
   std::map<inter::BlobId, Listed> listed_;
   std::optional<Snapshot> snapshot_;
+  std::vector<Snapshot> older_;
   std::optional<Snapshot> offered_;
   std::optional<Snapshot> target_;
   std::map<inter::BlobId, Time> progress_reported_at_;

@@ -13,6 +13,11 @@ constexpr Round kRoundsFetched = 256;  // at once
 // Snapshots that were something else, by the word of one region: none of its own is taken any more.
 constexpr int kWrongMax = 3;
 
+// Its newest, or one that it keeps for whoever fetches it.
+bool offers(const Status& peer, const Snapshot& snapshot) {
+  return peer.snapshot == snapshot || std::ranges::count(peer.older, snapshot) > 0;
+}
+
 }  // namespace
 
 // ---- Questions ----
@@ -164,15 +169,28 @@ void CatchUp::choose_target() {
   const std::optional<Snapshot> before = region_.spool.target();
   region_.spool.aim_at(find_target());
   const std::optional<Snapshot>& target = region_.spool.target();
+  if (before && target && target != before) note_loss(*before);
   if (target != before) announcers_.clear();
   if (before && target != before && !target_is_needed_) chase_.back_off();
   target_is_needed_ = needs_snapshot();
   if (!target) return;
   for (const std::string& name : region_.peers.linked()) {
     const Status* status = region_.peers.status(name);
-    if (status != nullptr && status->snapshot == target) announcers_.insert(name);
+    if (status != nullptr && offers(*status, *target)) announcers_.insert(name);
   }
   check_target();
+}
+
+void CatchUp::note_loss(const Snapshot& target) {
+  const std::uint64_t bytes = region_.fetcher.received_bytes(target.blob);
+  if (bytes == 0) return;
+  region_.out.note(
+      Note::Severity::warning,
+      fmt::format("nobody offers the snapshot of version {} any more, of which {} of {} bytes are "
+                  "here: a newer one is fetched. If this is said again and again, the run sends "
+                  "more than the links of this region carry: give it faster links, raise "
+                  "train.checkpoint_rounds, or choose a codec that sends less",
+                  target.version, bytes, target.blob.size_bytes));
 }
 
 void CatchUp::check_target() {
@@ -192,14 +210,16 @@ std::optional<Snapshot> CatchUp::find_target() const {
   if (needs ? own_snapshot_helps() : leaps()) return {};
   std::optional<Snapshot> best;
   int wrong_of_best = 0;
+  const std::optional<Snapshot>& target = region_.spool.target();
   for (const std::string& name : region_.peers.linked()) {
     const Status* status = region_.peers.status(name);
     if (status == nullptr || !status->snapshot) continue;
     if (status->revision != region_.history.revision())
       continue;  // it may be of what was taken back
-    const Snapshot& offered = *status->snapshot;
+    const bool on_its_way = target && offers(*status, *target);
+    const Snapshot& offered = on_its_way ? *target : *status->snapshot;
     if (!may_be_taken(name, offered) || !is_of_help(offered)) continue;
-    if (region_.spool.target() == offered) return offered;  // already on its way
+    if (on_its_way) return offered;
     const int wrong = wrong_announced_by(name) + (is_remade(offered) ? 1 : 0);
     const bool better = !best || wrong < wrong_of_best ||
                         (wrong == wrong_of_best && offered.version > best->version);
@@ -294,7 +314,8 @@ void CatchUp::expect(const inter::BlobId& payload, const std::string& peer, Time
   auto wanted = room_.fitting(needed().blobs);
   const auto expected = wanted.find(payload);
   if (expected == wanted.end()) return;
-  expected->second = {.source = peer, .under_way = true};
+  expected->second.source = peer;
+  expected->second.under_way = true;
   region_.fetcher.set_wanted(wanted, now);
 }
 
@@ -341,12 +362,12 @@ void CatchUp::add_open(std::vector<Need>& needs, bool urgent) const {
 void CatchUp::add_target(std::vector<Need>& needs, bool urgent) const {
   const std::optional<Snapshot>& target = region_.spool.target();
   if (!target || region_.spool.holds(target->blob)) return;
-  const auto offers = [&](const std::string& name) {
+  const auto has_it = [&](const std::string& name) {
     const Status* status = region_.peers.status(name);
-    return status != nullptr && status->snapshot == target;
+    return status != nullptr && offers(*status, *target);
   };
   const std::set<std::string>& linked = region_.peers.linked();
-  const auto source = std::ranges::find_if(linked, offers);
+  const auto source = std::ranges::find_if(linked, has_it);
   if (source != linked.end())
     needs.push_back({.blob = target->blob, .source = *source, .urgent = urgent});
 }

@@ -75,6 +75,7 @@ class CatchUp {
   bool is_remade(const Snapshot& offered) const;
   bool contradicted(const Applied& state) const;
   void refuse(const Snapshot& snapshot);
+  void note_loss(const Snapshot& target);
   Round replay_from() const;
   Needs needed() const;
   void add_open(std::vector<Need>& needs, bool urgent) const;

@@ -87,6 +87,7 @@ void RoundProtocol::settle() {
   data_check_.check(false, now_);
   beginning_.check(now_);
   fetch();
+  region_.spool.release_older(region_.peers.fetched_by(region_.agreement.members().regions()));
   region_.spool.release_old(region_.worker.applied());
   orders_.instruct(now_);
   exchange_.tell_gathered(now_);
@@ -401,19 +402,24 @@ std::string records_sentence(const Region& of) {
   return fmt::format("commit records from round {} on", of.history.version());
 }
 
-// Of the first blob on its way that the worker waits for; empty if there is none.
+// Of the snapshot on its way, or of the payloads of the round that the worker applies next; empty
+// if it waits for neither.
 std::string fetching_sentence(const Region& of) {
   const Round applied = of.worker.applied()->version;
   const std::optional<Snapshot>& target = of.spool.target();
-  for (const inter::BlobId& blob : of.fetcher.wanted()) {
-    const bool is_snapshot = target && target->blob == blob;
-    if (!is_snapshot && applied == of.history.version()) continue;
-    return fmt::format("{} ({} of {} bytes of the next)",
-                       is_snapshot ? fmt::format("a snapshot of version {}", target->version)
-                                   : fmt::format("payloads from round {} on", applied),
-                       of.fetcher.received_bytes(blob), blob.size_bytes);
+  if (target && !of.spool.holds(target->blob))
+    return fmt::format("a snapshot of version {} ({} of {} bytes are here)", target->version,
+                       of.fetcher.received_bytes(target->blob), target->blob.size_bytes);
+  if (of.worker.distrusted() || applied >= of.history.version()) return {};
+  std::uint64_t here = 0, all = 0;
+  for (const inter::BlobId& blob : applied_blobs(of.history.record(applied))) {
+    here += of.held_bytes(blob);
+    all += blob.size_bytes;
   }
-  return {};
+  if (here == all) return {};
+  const Round behind = of.history.version() - applied;
+  return fmt::format("the payloads of round {} ({} of {} bytes are here{})", applied, here, all,
+                     behind > 1 ? fmt::format("; this region is {} rounds behind", behind) : "");
 }
 
 std::string snapshot_sentence(const Region& of) {

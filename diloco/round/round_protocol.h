@@ -154,6 +154,7 @@ class RoundProtocol {
   double agreed_egress_cost() const;
   // A region that lacks more than so many rounds makes nothing that still counts.
   Round rounds_kept() const { return region_.history.rounds_kept(); }
+  Status status() const { return region_.report.status(); }  // as peers are told
   // Inner steps of a round up to the open one.
   std::uint32_t nominal_k(Round round) const { return region_.history.nominal_k(round); }
   // Nominal inner steps of the run up to the end of a round.

@@ -20,7 +20,7 @@ std::map<inter::BlobId, Fetcher::Want> SpoolRoom::fitting(const std::vector<Need
     const std::uint64_t spare = need.urgent || bytes == 0 ? 0 : kept_free_bytes();
     const bool fits = bytes <= room && room - bytes >= spare;
     if (fits) {
-      want->second.source = need.source;
+      want->second = {.source = need.source, .rank = wanted.size()};
     } else {
       wanted.erase(want);
     }
@@ -53,12 +53,14 @@ bool SpoolRoom::make_for(const Needs& needs) {
   return true;
 }
 
-// In this order: what has begun and is not needed, what a region contributed beyond its share,
+// In this order: what has begun and is not needed, snapshots that others could do without, what a
+// region contributed beyond its share,
 // payloads of rounds, and what has begun and can wait.
 void SpoolRoom::make(std::uint64_t bytes, const Needs& needs) {
   give_up_begun(bytes, [&](const inter::BlobId& blob) {
     return std::ranges::find(needs.blobs, blob, &Need::blob) == needs.blobs.end();
   });
+  if (lacks(bytes)) region_.spool.release_older({});
   give_up_beyond_shares(bytes);
   give_up_rounds(bytes, needs);
   give_up_begun(bytes, [&](const inter::BlobId& blob) {

@@ -37,6 +37,7 @@ void BlobSender::on_fetch(const BlobFetch& fetch) {
   Item* item = find(fetch.id);
   if (item == nullptr) {
     item = &queue_.emplace_back(new_item(fetch.id));
+    item->pushed = false;
   } else if (!item->known && !fetch.held.none()) {
     spdlog::info("resuming blob {} to {}, which holds {} of it", to_string(fetch.id), peer_,
                  percent(fetch.held.count(), fetch.held.size()));
@@ -123,13 +124,21 @@ std::optional<Bytes> BlobSender::next_control() {
 }
 
 std::optional<Bytes> BlobSender::next_chunk(ConnectionNumber connection, Bytes memory) {
+  const bool first = std::exchange(pushed_next_, !pushed_next_);
+  auto frame = next_chunk_of(first, connection, memory);
+  return frame ? std::move(frame) : next_chunk_of(!first, connection, memory);
+}
+
+std::optional<Bytes> BlobSender::next_chunk_of(bool pushed, ConnectionNumber connection,
+                                               Bytes& memory) {
   for (auto item = queue_.begin(); item != queue_.end();) {
     if (!spool_.can_send(item->id)) {
       abandoned_.push_back(item->id);
       item = queue_.erase(item);
       continue;
     }
-    const auto chunk = item->known ? item->pending.next(item->cursor, item->order) : std::nullopt;
+    const bool has_its_turn = item->known && item->pushed == pushed;
+    const auto chunk = has_its_turn ? item->pending.next(item->cursor, item->order) : std::nullopt;
     if (!chunk) {
       ++item;
       continue;

@@ -41,7 +41,8 @@ class BlobSender {
   // The next frame for the control connection: offers after a reconnection, blobs given up.
   std::optional<Bytes> next_control();
   // The next chunk for a data connection; nothing while there is nothing to send or an answer is
-  // awaited. Takes the memory of a frame that is done with.
+  // awaited. What was pushed and what the peer asked for take turns: a region that catches up over
+  // a slow link is pushed all that is new besides. Takes the memory of a frame that is done with.
   std::optional<Bytes> next_chunk(ConnectionNumber connection, Bytes memory = {});
 
   bool busy() const { return !queue_.empty(); }
@@ -56,6 +57,7 @@ class BlobSender {
     BlobId id;
     bool known = true;     // what the peer holds; a push takes it to hold nothing
     bool offered = false;  // asked what it holds
+    bool pushed = true;    // or only asked for
     Order order = Order::ascending;
     std::uint64_t cursor = 0;
     ChunkMap pending;  // neither under way nor confirmed
@@ -66,6 +68,7 @@ class BlobSender {
   static void put_back(Item& item, std::uint64_t chunk);
   Item* find(const BlobId& id);
   void erase(const BlobId& id);
+  std::optional<Bytes> next_chunk_of(bool pushed, ConnectionNumber connection, Bytes& memory);
   std::optional<Bytes> read_chunk(Item& item, std::uint64_t chunk, ConnectionNumber connection,
                                   Bytes memory);
 
@@ -73,6 +76,7 @@ class BlobSender {
   std::string peer_;
   std::deque<Item> queue_;        // in the order of the pushes
   std::deque<BlobId> abandoned_;  // the peer is still to be told
+  bool pushed_next_ = true;       // or what the peer asked for
   bool asks_first_ = false;       // the peer declined something, and nothing was welcome since
   LogBudget log_{3};              // lines a minute of a kind
 };

@@ -12,15 +12,18 @@ constexpr std::size_t kSnapshotsMax = 3;  // confirmed, offered, and on its way 
 
 }  // namespace
 
-// Of payloads: for regions that are just behind, for its own worker, and since its snapshot.
+// Of payloads: for regions that are just behind, for its own worker, and since its snapshot and those
+// that others fetch.
 Round Cluster::kept_from(const std::string& region) const {
   const Node& node = nodes_.at(region);
   const Round version = node.protocol->version();
   const Round from = version - std::min(version, rounds_kept());
   if (region == options_.witness) return from;
   const auto& applied = node.protocol->applied();
-  return std::min(
+  Round kept = std::min(
       {from, node.disk.snapshot ? node.disk.snapshot->version : 0, applied ? applied->version : 0});
+  for (const Snapshot& older : node.protocol->status().older) kept = std::min(kept, older.version);
+  return kept;
 }
 
 Round Cluster::rounds_kept() const {
@@ -56,7 +59,7 @@ void Cluster::check_spool(const std::string& region) const {
                       std::to_string(from) + " on");
     }
   }
-  if (snapshots > kSnapshotsMax) {
+  if (snapshots > kSnapshotsMax + node.protocol->status().older.size()) {
     throw Violation(region + " keeps " + std::to_string(snapshots) + " snapshots");
   }
 }

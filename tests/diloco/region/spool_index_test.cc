@@ -231,6 +231,7 @@ TEST_F(SpoolTest, OnlyPayloadsThatCountedAreMarkedAsListedWhenTheyGo) {
   for (int round = 0; round < 5; ++round) commit({});
   spool_.release_old(Applied{6, {}});
   spool_.adopt({.version = 6, .state = {}, .blob = blob(98)});
+  spool_.release_older({});
   std::vector<std::pair<inter::BlobId, bool>> gone;
   for (const Action& action : out_.take()) {
     if (const auto* remove = std::get_if<RemoveBlob>(&action))
@@ -249,6 +250,46 @@ TEST_F(SpoolTest, ANewSnapshotReplacesTheOneBefore) {
   spool_.adopt_target();
   EXPECT_FALSE(spool_.target());
   EXPECT_EQ(spool_.snapshot()->version, 3U);
+  spool_.release_older({});
+  EXPECT_EQ(removed(), std::vector{blob(1)});
+}
+
+// A slow link brings it in more time than the run takes for the next ones. What follows it is of
+// use to nobody who does not have it.
+TEST_F(SpoolTest, AnOlderSnapshotAndWhatFollowsItStayWhileAPeerFetchesIt) {
+  const auto snapshot_of = [](Round version, std::uint8_t name) {
+    return Snapshot{.version = version, .state = {}, .blob = blob(name)};
+  };
+  commit({payload_of("a", 0, 10)});
+  commit({payload_of("a", 1, 11)});
+  for (const std::uint8_t name : {10, 11}) spool_.put(blob(name));
+  const std::set<Snapshot> fetched{snapshot_of(1, 1)};
+  spool_.adopt(snapshot_of(1, 1));
+  for (Round round = 2; round < 5; ++round) {
+    commit({});
+    spool_.adopt(snapshot_of(round, static_cast<std::uint8_t>(round)));
+    spool_.release_older(fetched);
+    spool_.release_old(Applied{round + 1, {}});
+  }
+  EXPECT_EQ(spool_.older(), std::vector{snapshot_of(1, 1)});
+  EXPECT_EQ(spool_.released(), 1U);
+  EXPECT_EQ(removed(), (std::vector{blob(10), blob(2), blob(3)}));
+  EXPECT_TRUE(spool_.kept(blob(1)));
+  spool_.release_older({});
+  spool_.release_old(Applied{5, {}});
+  EXPECT_EQ(removed(), (std::vector{blob(1), blob(11)}));
+}
+
+// Whoever fetches it would have to fetch more than twice as much behind it.
+TEST_F(SpoolTest, AnOlderSnapshotGoesWhenTheRunIsFasterThanItsWay) {
+  const Snapshot old{.version = 0, .state = {}, .blob = blob(1)};
+  spool_.adopt(old);
+  spool_.adopt({.version = 1, .state = {}, .blob = blob(2)});
+  commit({payload_of("a", 0, 10), payload_of("b", 0, 11)});
+  spool_.release_older({old});
+  EXPECT_TRUE(removed().empty()) << "as many bytes follow as twice its own, and no more";
+  commit({payload_of("a", 1, 12)});
+  spool_.release_older({old});
   EXPECT_EQ(removed(), std::vector{blob(1)});
 }
 

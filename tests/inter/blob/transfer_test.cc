@@ -37,6 +37,16 @@ TEST_F(Transfer, BlobsGoInOrder) {
   EXPECT_EQ(completed_.size(), 2U);
 }
 
+// A region that catches up over a slow link is pushed all that is new meanwhile.
+TEST_F(Transfer, WhatIsAskedForTakesTurnsWithWhatIsPushed) {
+  const BlobId asked = from_.spool.put(make_bytes(3 * kSmallChunkBytes, 2));
+  link_->sender.push(id_);
+  link_->receiver.want(asked);
+  run(*link_);
+  EXPECT_THAT(link_->drawn, ElementsAre(0, 0, 1, 1, 2, 2, 3));
+  EXPECT_EQ(completed_.size(), 2U);
+}
+
 TEST_F(Transfer, ConnectionsStealWorkFromEachOther) {
   link_->sender.push(id_);
   ASSERT_TRUE(link_->draw(1));  // and there it stays for now

@@ -1,0 +1,124 @@
+// A region that goes on from a peer's snapshot, which takes longer to arrive than the run takes for
+// the next ones.
+#include <optional>
+#include <string>
+#include <vector>
+
+#include <gtest/gtest.h>
+
+#include "diloco/region/region.h"
+#include "diloco/round/catch_up.h"
+#include "tests/diloco/round/region_a.h"
+
+namespace causeway::diloco {
+namespace {
+
+constexpr Round kVersion = 6;
+
+CommitRecord record_of(Round round) {
+  CommitRecord record;
+  record.run_id = "run1";
+  record.round = round;
+  record.next_k = 4;
+  record.participants = {
+      {.region = "b",
+       .round = round,
+       .weight = 1,
+       .payload = {.hash = {static_cast<std::uint8_t>(round + 1)}, .size_bytes = 100}}};
+  return record;
+}
+
+PersistentState state_behind() {
+  PersistentState state = state_of_a({"a", "b", "c"});
+  for (Round round = 0; round < kVersion; ++round)
+    state.raft.log.push_back({.term = 1, .body = record_of(round)});
+  state.raft.committed = state.raft.log.size();
+  return state;
+}
+
+Snapshot snapshot_of(Round version) {
+  return {.version = version,
+          .state = {},
+          .blob = {.hash = {static_cast<std::uint8_t>(100 + version)}, .size_bytes = 500}};
+}
+
+// Region a, whose worker holds version 0, and b, which let go of the payloads of the first rounds.
+class Leap : public ::testing::Test {
+ protected:
+  Leap() {
+    region_.agreement.start(Time{0});
+    region_.worker.attach({}, std::nullopt);
+    region_.peers.set_up("b", "b's disk");
+  }
+  // b keeps these, and what follows the first.
+  void hear_of(const std::vector<Snapshot>& older, const Snapshot& newest) {
+    Status status;
+    status.version = kVersion;
+    status.payloads_from = older.empty() ? newest.version : older.front().version;
+    status.snapshot = newest;
+    status.older = older;
+    region_.peers.hear("b", status);
+    catch_up_.choose_target();
+  }
+  std::vector<inter::BlobId> asked() {
+    catch_up_.fetch(Time{0});
+    std::vector<inter::BlobId> blobs;
+    for (const Action& action : region_.out.take())
+      if (const auto* fetch = std::get_if<FetchBlob>(&action)) blobs.push_back(fetch->blob);
+    return blobs;
+  }
+  std::vector<std::string> notes() {
+    std::vector<std::string> texts;
+    for (const Action& action : region_.out.take())
+      if (const auto* note = std::get_if<Note>(&action)) texts.push_back(note->text);
+    return texts;
+  }
+
+  Region region_{options_of_a(), state_behind()};
+  CatchUp catch_up_{region_};
+};
+
+TEST_F(Leap, StaysWithASnapshotThatAPeerKeepsForIt) {
+  hear_of({}, snapshot_of(2));
+  ASSERT_EQ(region_.spool.target(), snapshot_of(2));
+  EXPECT_EQ(region_.report.status().fetches, snapshot_of(2));
+  hear_of({snapshot_of(2)}, snapshot_of(4));
+  EXPECT_EQ(region_.spool.target(), snapshot_of(2));
+  hear_of({}, snapshot_of(4));
+  EXPECT_EQ(region_.spool.target(), snapshot_of(4));
+}
+
+TEST_F(Leap, AnnouncesNoMoreThatItFetchesWhatIsHere) {
+  hear_of({}, snapshot_of(2));
+  region_.spool.put(snapshot_of(2).blob);
+  EXPECT_FALSE(region_.report.status().fetches);
+}
+
+TEST_F(Leap, TakesTheNewestToBeginWith) {
+  hear_of({snapshot_of(2)}, snapshot_of(4));
+  EXPECT_EQ(region_.spool.target(), snapshot_of(4));
+}
+
+// Peers send in the order of requests.
+TEST_F(Leap, AsksForTheSnapshotFirstAndThenForTheRoundsInTheirOrder) {
+  hear_of({}, snapshot_of(3));
+  std::vector<inter::BlobId> wanted{snapshot_of(3).blob};
+  for (Round round = 3; round < kVersion; ++round)
+    wanted.push_back(record_of(round).participants.front().payload);
+  EXPECT_EQ(asked(), wanted);
+}
+
+TEST_F(Leap, SaysThatWhatHadArrivedIsLost) {
+  hear_of({}, snapshot_of(2));
+  asked();
+  region_.fetcher.on_progress(snapshot_of(2).blob, 300, Time{0});
+  hear_of({}, snapshot_of(4));
+  const std::vector<std::string> said = notes();
+  ASSERT_EQ(said.size(), 1U);
+  EXPECT_NE(said[0].find("the snapshot of version 2 any more, of which 300 of 500 bytes"),
+            std::string::npos)
+      << said[0];
+}
+
+}  // namespace
+}  // namespace causeway::diloco
