@@ -154,7 +154,7 @@ void put(const Status& status, wire::PeerMessage* out) {
   }
   for (const inter::BlobId& payload : status.missing) encode(payload, body->add_missing());
   body->set_revision(status.revision);
-  if (status.fetches) encode(*status.fetches, body->mutable_fetches());
+  if (status.leap) encode(*status.leap, body->mutable_leap());
   for (const Snapshot& older : status.older) encode(older, body->add_older());
 }
 
@@ -250,7 +250,7 @@ Status take(const wire::Status& body) {
   }
   for (const wire::BlobId& payload : body.missing()) status.missing.push_back(decode(payload));
   status.revision = body.revision();
-  if (body.has_fetches()) status.fetches = decode(body.fetches());
+  if (body.has_leap()) status.leap = decode(body.leap());
   for (const wire::Snapshot& older : body.older()) status.older.push_back(decode(older));
   return status;
 }

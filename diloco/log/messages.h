@@ -68,7 +68,7 @@ struct Status {
   // helps it either.
   std::vector<inter::BlobId> missing = {};
   std::uint32_t revision = 0;  // records of its ledger that took contributions out of a round again
-  std::optional<Snapshot> fetches = {};  // a peer's that its worker is to adopt: not all is there
+  std::optional<Snapshot> leap = {};  // a peer's that its worker adopts: it needs what follows it
   std::vector<Snapshot> older = {};      // than `snapshot`: kept for peers that fetch them
   bool operator==(const Status&) const = default;
 };

@@ -137,13 +137,22 @@ std::vector<std::string> Peers::that_read_other(const DataDigest& data) const {
   return differing;
 }
 
-std::set<Snapshot> Peers::fetched_by(const std::set<std::string>& regions) const {
-  std::set<Snapshot> fetched;
+std::map<Snapshot, Round> Peers::leaps_of(const std::set<std::string>& regions) const {
+  std::map<Snapshot, Round> leaps;
   for (const auto& [name, peer] : peers_) {
-    const bool says = regions.contains(name) && peer.status && peer.status->fetches;
-    if (says) fetched.insert(*peer.status->fetches);
+    if (!regions.contains(name) || !peer.status || !peer.status->leap) continue;
+    const Round applied = peer.status->applied ? peer.status->applied->version : 0;
+    const Round from = std::max(applied, peer.status->leap->version);
+    Round& needed = leaps.try_emplace(*peer.status->leap, from).first->second;
+    needed = std::min(needed, from);
   }
-  return fetched;
+  return leaps;
+}
+
+bool Peers::awaits_snapshot(const std::string& peer) const {
+  const Status* said = status(peer);
+  if (said == nullptr || !said->leap) return false;
+  return !said->applied || said->applied->version < said->leap->version;
 }
 
 bool Peers::has_payloads(const std::string& peer, Round round) const {

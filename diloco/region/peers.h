@@ -59,8 +59,11 @@ class Peers {
   // Any that is up read all of the same.
   bool any_read_the_same(const DataDigest& data) const;
 
-  // Those that members of the run, all but this region, said last that they fetch.
-  std::set<Snapshot> fetched_by(const std::set<std::string>& regions) const;
+  // The snapshots of others that these regions go on from, as they said last, and the first round
+  // whose payloads they still need after it.
+  std::map<Snapshot, Round> leaps_of(const std::set<std::string>& regions) const;
+  // It fetches one of them, and can do nothing with payloads until it has it.
+  bool awaits_snapshot(const std::string& peer) const;
 
   // There is a link to it, and it says that it has all payloads of the round.
   bool has_payloads(const std::string& peer, Round round) const;

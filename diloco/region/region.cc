@@ -18,7 +18,7 @@ Status StatusReport::status() const {
           .data = worker_.data(),
           .missing = missing_,
           .revision = history_.revision(),
-          .fetches = fetches(),
+          .leap = spool_.leap(),
           .older = spool_.older()};
 }
 
@@ -30,11 +30,6 @@ std::optional<Snapshot> StatusReport::snapshot() const {
                     *applied == Applied{history_.version(), offered->state} &&
                     offered->version == applied->version;
   return last ? offered : spool_.snapshot();
-}
-
-std::optional<Snapshot> StatusReport::fetches() const {
-  const std::optional<Snapshot>& target = spool_.target();
-  return target && !spool_.holds(target->blob) ? target : std::nullopt;
 }
 
 void StatusReport::publish(Time now) {

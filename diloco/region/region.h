@@ -53,7 +53,6 @@ class StatusReport {
 
  private:
   std::optional<Snapshot> snapshot() const;
-  std::optional<Snapshot> fetches() const;
 
   const RunHistory& history_;
   const AttachedWorker& worker_;

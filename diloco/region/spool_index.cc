@@ -5,6 +5,13 @@
 #include <iterator>
 
 namespace causeway::diloco {
+namespace {
+
+// A region on slow links comes nearer slowly: by the tenth of a round in each, if its links carry a
+// tenth more than the run makes.
+constexpr std::uint64_t kBehindMax = 16;
+
+}  // namespace
 
 void SpoolIndex::restore(std::set<inter::BlobId> blobs, const std::optional<Snapshot>& snapshot) {
   blobs_ = std::move(blobs);
@@ -164,9 +171,9 @@ void SpoolIndex::release_old(const std::optional<Applied>& applied) {
   Round keep_from = history_.kept_from();
   if (!options_.witness) {
     keep_from = std::min(keep_from, snapshot_ ? snapshot_->version : 0);
-    for (const Snapshot& one : older_) keep_from = std::min(keep_from, one.version);
-    keep_from = std::min(keep_from, applied ? applied->version : 0);
+    keep_from = std::min({keep_from, needed_from_, applied ? applied->version : 0});
   }
+  if (applied && applied->version >= history_.kept_from()) leapt_to_.reset();
   while (released_ < keep_from) {
     const CommitRecord& record = history_.record(released_++);
     unlist(record);
@@ -190,10 +197,23 @@ void SpoolIndex::adopt(const Snapshot& snapshot) {
   if (before && before != snapshot) older_.push_back(*before);
 }
 
-void SpoolIndex::release_older(const std::set<Snapshot>& fetched) {
+void SpoolIndex::adopt_target() {
+  leapt_to_ = *std::exchange(target_, std::nullopt);
+  adopt(*leapt_to_);
+}
+
+std::optional<Snapshot> SpoolIndex::leap() const {
+  return target_ && !holds(target_->blob) ? target_ : leapt_to_;
+}
+
+void SpoolIndex::release_older(const std::map<Snapshot, Round>& leaps) {
   drop_older_if([&](const Snapshot& one) {
-    return !fetched.contains(one) || payload_bytes_since(one.version) > 2 * one.blob.size_bytes;
+    const auto leap = leaps.find(one);
+    return leap == leaps.end() ||
+           payload_bytes_since(leap->second) > kBehindMax * one.blob.size_bytes;
   });
+  needed_from_ = std::numeric_limits<Round>::max();
+  for (const Snapshot& one : older_) needed_from_ = std::min(needed_from_, leaps.at(one));
 }
 
 void SpoolIndex::drop_older_if(const std::function<bool(const Snapshot&)>& can_go) {

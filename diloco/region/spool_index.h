@@ -87,12 +87,13 @@ class SpoolIndex {
   // ---- Snapshots ----
   const std::optional<Snapshot>& snapshot() const { return snapshot_; }  // of an agreed state
   void adopt(const Snapshot& snapshot);  // in place of that one, which is an older one then
-  // Those before it that peers fetch. A link that takes longer for one than the run takes for the
-  // next would never bring any.
+  // Those before it that peers go on from. A link that takes longer for one than the run takes for
+  // the next would never bring any.
   const std::vector<Snapshot>& older() const { return older_; }
-  // All but these. And none with payloads behind it of more than twice its bytes: a link that takes
-  // so long for it is slower than the run.
-  void release_older(const std::set<Snapshot>& fetched);
+  // All but these, to each of which the round is told whose payloads are needed next. And those
+  // with payloads behind it of more than 16 times their bytes: links that carry a snapshot so
+  // slowly are slower than the run.
+  void release_older(const std::map<Snapshot, Round>& leaps);
   // The worker's newest, not confirmed by a record yet.
   const std::optional<Snapshot>& offered() const { return offered_; }
   void offer(const Snapshot& snapshot);
@@ -106,7 +107,10 @@ class SpoolIndex {
   void drop_target() { drop_snapshot(target_); }  // it is not what it was said to be
   // It is here, and is what it was said to be: from here on it is this region's own, which can
   // serve others in turn.
-  void adopt_target() { adopt(*std::exchange(target_, std::nullopt)); }
+  void adopt_target();
+  // That of a peer's which this region fetches, or adopted, until its worker is near the newest
+  // round: it needs the payloads since.
+  std::optional<Snapshot> leap() const;
 
  private:
   bool named(const inter::BlobId& blob) const { return kept(blob) || contributions_.names(blob); }
@@ -140,8 +144,10 @@ class SpoolIndex {
   std::map<inter::BlobId, Listed> listed_;
   std::optional<Snapshot> snapshot_;
   std::vector<Snapshot> older_;
+  Round needed_from_ = std::numeric_limits<Round>::max();  // by those that go on from these
   std::optional<Snapshot> offered_;
   std::optional<Snapshot> target_;
+  std::optional<Snapshot> leapt_to_;
   std::map<inter::BlobId, Time> progress_reported_at_;
 };
 

@@ -1,7 +1,9 @@
 #include "tests/sim/virtual_run.h"
 
+#include <algorithm>
 #include <sstream>
 
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 namespace causeway::sim {
@@ -95,6 +97,38 @@ for_s = 90
   EXPECT_EQ(run.state("a"), run.state("c"));
   EXPECT_LT(run.history()[3].participants.size(), 3U);
   EXPECT_EQ(run.history().back().participants.size(), 3U);
+}
+
+// Its links carry a round's payloads five times as fast as they are made. A snapshot takes them as
+// long as the run takes for three more.
+TEST_P(EveryMode, ARegionBehindSlowLinksTakesPartAgainAfterAnOutage) {
+  std::string more;
+  for (const char* other : {"a", "b"}) {
+    more += fmt::format(R"(
+[[link]]
+a = "{0}"
+b = "c"
+rate_mbit_s = 2
+[[event]]
+at_s = 30
+pair = ["{0}", "c"]
+fault = "black-hole"
+for_s = 45
+)",
+                        other);
+  }
+  RunOptions options = three(GetParam(), more);
+  options.rounds = 200;
+  options.payload_bytes = 57'000;
+  options.snapshot_bytes = 13'200'000;
+  options.compute = 1500ms;
+  VirtualRun run(options);
+  ASSERT_TRUE(run.finish(1h)) << run.describe();
+  const auto lists_c = [](const diloco::CommitRecord& record) {
+    return std::ranges::count(record.participants, "c", &diloco::Participant::region) > 0;
+  };
+  EXPECT_FALSE(lists_c(run.history()[45])) << "it was cut off";
+  EXPECT_TRUE(std::all_of(run.history().end() - 20, run.history().end(), lists_c));
 }
 
 // When each round was committed first, from a run's log.

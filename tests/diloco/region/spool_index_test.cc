@@ -263,33 +263,38 @@ TEST_F(SpoolTest, AnOlderSnapshotAndWhatFollowsItStayWhileAPeerFetchesIt) {
   commit({payload_of("a", 0, 10)});
   commit({payload_of("a", 1, 11)});
   for (const std::uint8_t name : {10, 11}) spool_.put(blob(name));
-  const std::set<Snapshot> fetched{snapshot_of(1, 1)};
+  const std::map<Snapshot, Round> leaps{{snapshot_of(1, 1), 1}};
   spool_.adopt(snapshot_of(1, 1));
   for (Round round = 2; round < 5; ++round) {
     commit({});
     spool_.adopt(snapshot_of(round, static_cast<std::uint8_t>(round)));
-    spool_.release_older(fetched);
+    spool_.release_older(leaps);
     spool_.release_old(Applied{round + 1, {}});
   }
   EXPECT_EQ(spool_.older(), std::vector{snapshot_of(1, 1)});
   EXPECT_EQ(spool_.released(), 1U);
   EXPECT_EQ(removed(), (std::vector{blob(10), blob(2), blob(3)}));
   EXPECT_TRUE(spool_.kept(blob(1)));
-  spool_.release_older({});
+  spool_.release_older({{snapshot_of(1, 1), 2}});  // it applied one
   spool_.release_old(Applied{5, {}});
-  EXPECT_EQ(removed(), (std::vector{blob(1), blob(11)}));
+  EXPECT_EQ(removed(), std::vector{blob(11)});
+  spool_.release_older({});
+  EXPECT_EQ(removed(), std::vector{blob(1)});
 }
 
-// Whoever fetches it would have to fetch more than twice as much behind it.
+// Whoever fetches it would have to fetch more than 16 times as much behind it.
 TEST_F(SpoolTest, AnOlderSnapshotGoesWhenTheRunIsFasterThanItsWay) {
   const Snapshot old{.version = 0, .state = {}, .blob = blob(1)};
   spool_.adopt(old);
   spool_.adopt({.version = 1, .state = {}, .blob = blob(2)});
-  commit({payload_of("a", 0, 10), payload_of("b", 0, 11)});
-  spool_.release_older({old});
-  EXPECT_TRUE(removed().empty()) << "as many bytes follow as twice its own, and no more";
-  commit({payload_of("a", 1, 12)});
-  spool_.release_older({old});
+  for (Round round = 0; round < 8; ++round)
+    commit({payload_of("a", round, 10), payload_of("b", round, 11)});
+  spool_.release_older({{old, 0}});
+  EXPECT_TRUE(removed().empty()) << "as many bytes follow as 16 times its own, and no more";
+  commit({payload_of("a", 8, 12)});
+  spool_.release_older({{old, 1}});
+  EXPECT_TRUE(removed().empty()) << "it has applied one of these rounds";
+  spool_.release_older({{old, 0}});
   EXPECT_EQ(removed(), std::vector{blob(1)});
 }
 
