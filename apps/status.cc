@@ -20,6 +20,7 @@
 #include "apps/run/region/region_files.h"
 #include "apps/run/region/run_directory.h"
 #include "apps/run/watch/run_table.h"
+#include "apps/run/watch/seen_region.h"
 #include "inter/base/error.h"
 
 namespace causeway::apps {
