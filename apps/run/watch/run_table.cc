@@ -29,6 +29,8 @@ std::string state_of(const SeenRegion& region, const RegionStatus& status) {
   if (!region.problem.empty()) return "NOT SEEN";
   if (region.finished) return "finished";
   if (!region.runs) return "STOPPED";
+  if (region.hangs) return "HANGS: wrote last at " + region.written_utc;
+  if (region.starts) return "starts: reads its files";
   if (region.falls_behind())
     return "FALLS BEHIND: " + format_count(region.rounds_behind) + " rounds";
   return status.state().empty() ? "no worker yet" : status.state();
@@ -59,7 +61,7 @@ double run_seconds_left(const std::vector<SeenRegion>& regions,
                         const std::vector<RegionStatus>& all) {
   double left_s = -1;
   for (std::size_t i = 0; i < regions.size(); ++i) {
-    if (regions[i].runs && !regions[i].falls_behind())
+    if (regions[i].works() && !regions[i].falls_behind())
       left_s = std::max(left_s, all[i].left_s.value_or(-1));
   }
   return left_s;
@@ -69,7 +71,7 @@ Row row_of(const SeenRegion& region, const RegionStatus& status, double left_s) 
   if (!region.problem.empty())
     return {region.name, "-", "-", "-", "-", "-", "-", "-", state_of(region, status)};
   const diloco::Progress& progress = status.progress;
-  const double rate = progress.tokens_per_s();
+  const double rate = region.works() || region.finished ? progress.tokens_per_s() : 0;
   return {region.name,
           format_count(status.version),
           format_steps(progress.step(), status.steps),
@@ -77,7 +79,7 @@ Row row_of(const SeenRegion& region, const RegionStatus& status, double left_s) 
           progress.has_val_loss() ? format_fixed(progress.val_loss(), 4) : "-",
           dash_if_zero(rate, format_count(std::uint64_t(rate))),
           format_bytes(double(status.wan_tx_bytes)),
-          left_s < 0 || region.finished || !region.runs ? "-" : format_duration(left_s),
+          left_s < 0 || region.finished || !region.works() ? "-" : format_duration(left_s),
           state_of(region, status)};
 }
 
@@ -91,7 +93,7 @@ std::string totals(const std::vector<SeenRegion>& regions, const std::vector<Reg
     sent += double(all[i].wan_tx_bytes);
     version = std::max(version, all[i].version);
     finished = finished && (regions[i].finished || regions[i].run_is_over);
-    if (regions[i].runs) rate += all[i].progress.tokens_per_s();
+    if (regions[i].works()) rate += all[i].progress.tokens_per_s();
   }
   return "all: " + format_count(version) + " rounds, " + format_count(std::uint64_t(tokens)) +
          " tokens, " + format_count(std::uint64_t(rate)) + " tokens/s, " + format_bytes(sent) +
@@ -116,7 +118,7 @@ std::string links_table(const std::vector<SeenRegion>& regions,
                         const std::vector<RegionStatus>& all) {
   std::vector<Row> rows;
   for (std::size_t i = 0; i < regions.size(); ++i) {
-    if (!regions[i].runs) continue;
+    if (!regions[i].works()) continue;
     for (const auto& [peer, link] : all[i].links) {
       rows.push_back({regions[i].name + " > " + peer, state_of_link(link),
                       format_fixed(link.round_trip_ms, 1) + " ms",
@@ -141,6 +143,15 @@ std::string certificate_problem(const SeenRegion& region, const RegionStatus& st
          "; coordinator.log in its directory says which, and what to do\n";
 }
 
+// To be let go on if somebody stopped it.
+std::string hang_problem(const SeenRegion& region, const RegionStatus& status) {
+  return fmt::format(
+      "its coordinator (process {0}) has shown no sign of life since {1}: somebody stopped it, it "
+      "hangs, or its disk takes nothing. If it was stopped, `kill -CONT {0}` lets it go on; "
+      "otherwise end it with `kill -9 {0}` and start it again",
+      status.pid, region.written_utc);
+}
+
 std::string problems(const std::vector<SeenRegion>& regions, const std::vector<RegionStatus>& all) {
   std::string lines;
   for (std::size_t i = 0; i < regions.size(); ++i) {
@@ -148,6 +159,8 @@ std::string problems(const std::vector<SeenRegion>& regions, const std::vector<R
     if (region.run_is_over) continue;
     if (!region.problem.empty()) {
       lines += "! " + region.name + ": " + region.problem + "\n";
+    } else if (region.hangs) {
+      lines += "! " + region.name + ": " + hang_problem(region, all[i]) + "\n";
     } else if (region.falls_behind()) {
       lines += "! " + region.name + ": it has applied " + format_count(region.rounds_behind) +
                " rounds less than there are, and what it makes no longer counts; coordinator.log "
@@ -159,7 +172,7 @@ std::string problems(const std::vector<SeenRegion>& regions, const std::vector<R
     if (!all[i].last_error.empty())
       lines += "! " + region.name + ": last error: " + all[i].last_error + "\n";
     if (all[i].degraded) lines += "! " + region.name + ": trains without some of its workers\n";
-    if (region.runs && all[i].lacks_workers())
+    if (region.works() && all[i].lacks_workers())
       lines += "! " + region.name + ": no worker is attached; start its workers again\n";
     lines += certificate_problem(region, all[i]);
   }
@@ -192,16 +205,19 @@ std::string region_page(const SeenRegion& region) {
         << "  waiting for: " << (status.waiting.empty() ? "nothing" : status.waiting) << "\n";
   }
   const auto loss = loss_of(status.progress);
-  out << (region.runs ? "  worker: " : "  worker, when it was last heard: ")
+  out << (region.works() ? "  worker: " : "  worker, when it was last heard: ")
       << status.progress.phase() << ", step " << status.progress.step() << ", loss "
       << (loss ? fmt::format("{:g}", *loss) : "-") << "\n";
-  for (const auto& [peer, link] : region.runs ? status.links : std::map<std::string, LinkStatus>{})
+  for (const auto& [peer, link] :
+       region.works() ? status.links : std::map<std::string, LinkStatus>{})
     out << "  " << peer << ": " << state_of_link(link) << ", round trip "
         << format_fixed(link.round_trip_ms, 1) << " ms, " << link.tx_bytes << " bytes sent, "
         << link.rx_bytes << " received\n";
   if (region.falls_behind())
     out << "  falls behind: it has applied " << region.rounds_behind
         << " rounds less than there are, and what it makes no longer counts\n";
+  if (region.hangs) out << "  HANGS: " << hang_problem(region, status) << "\n";
+  if (region.starts) out << "  starts: reads its files; the above is what was written before\n";
   if (!region.runs) {
     out << "  stopped: no coordinator runs here; the above is what it wrote last, at "
         << region.written_utc << (region.finished ? "\n" : ". Start it again to go on\n");
@@ -215,6 +231,8 @@ std::string run_json(const std::vector<SeenRegion>& regions) {
     const auto status = nlohmann::ordered_json::parse(region.text, nullptr, false);
     list.push_back({{"region", region.name},
                     {"runs", region.runs},
+                    {"starts", region.starts},
+                    {"hangs", region.hangs},
                     {"rounds_behind", region.rounds_behind},
                     {"written_utc", region.written_utc},
                     {"problem", region.problem},

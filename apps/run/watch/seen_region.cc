@@ -26,8 +26,7 @@ std::string status_file(const std::filesystem::path& directory) {
   return {std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};
 }
 
-// When the coordinator wrote last.
-std::string time_of(const std::filesystem::path& file) {
+std::string utc_time_of(const std::filesystem::path& file) {
   struct stat written {};
   std::tm utc{};
   std::array<char, 32> text{};
@@ -72,6 +71,21 @@ SeenRegion seen(const std::string& where, std::string text) {
   return region;
 }
 
+// A coordinator shows four times a second that it works (status_files.h).
+constexpr std::chrono::seconds kSilentMax{10};
+
+// Of a directory, which is on this host: its files' times are by the clock that we read.
+void look_for_life(SeenRegion& region, const std::filesystem::path& status,
+                   const std::filesystem::path& lock) {
+  std::error_code missing, also_missing;
+  const auto written = std::filesystem::last_write_time(status, missing);
+  const auto held_since = std::filesystem::last_write_time(lock, also_missing);
+  if (!region.runs || missing || also_missing) return;
+  region.starts = held_since > written;
+  const auto silent = std::filesystem::file_time_type::clock::now() - written;
+  region.hangs = !region.starts && !region.finished && silent > kSilentMax;
+}
+
 // What they show may be some seconds apart.
 constexpr double kApartS = 10;
 
@@ -106,10 +120,13 @@ void compare_rounds(std::vector<SeenRegion>& regions) {
 
 // What the file says holds only while a coordinator holds the directory.
 SeenRegion look_at_directory(const std::filesystem::path& region_directory) {
-  const bool runs = diloco::is_locked(region_directory / "ledger" / "lock");
+  const std::filesystem::path status = region_directory / "status.json";
+  const std::filesystem::path lock = region_directory / "ledger" / "lock";
+  const bool runs = diloco::is_locked(lock);
   SeenRegion region = seen(region_directory.string(), status_file(region_directory));
   region.runs = runs;
-  region.written_utc = time_of(region_directory / "status.json");
+  region.written_utc = utc_time_of(status);
+  look_for_life(region, status, lock);
   return region;
 }
 

@@ -16,6 +16,8 @@ struct SeenRegion {
   std::string name;          // the region's, or where it was looked for if that is not known
   std::string text;          // status.json as it was written; empty: nothing was seen
   bool runs = false;         // a coordinator runs there now
+  bool starts = false;       // which still reads its files: the text is an earlier one's
+  bool hangs = false;        // or has shown no sign of life for long
   bool finished = false;     // the run is over there
   std::string written_utc;   // of a directory: when its coordinator wrote last
   std::string problem;       // why nothing was seen; empty: something was
@@ -23,8 +25,9 @@ struct SeenRegion {
   // The others; 0 unless it is so far that its work does not count.
   std::uint64_t rounds_behind = 0;
 
+  bool works() const { return runs && !starts && !hangs; }
   bool falls_behind() const { return rounds_behind > 0; }
-  bool is_well() const { return finished || run_is_over || (runs && !falls_behind()); }
+  bool is_well() const { return finished || run_is_over || (runs && !hangs && !falls_behind()); }
 };
 
 // What its status.json says; empty of one that was not seen.
