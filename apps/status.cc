@@ -20,6 +20,7 @@
 #include "apps/run/region/region_files.h"
 #include "apps/run/region/run_directory.h"
 #include "apps/run/watch/run_table.h"
+#include "apps/run/watch/seen_region.h"
 #include "inter/base/error.h"
 
 namespace causeway::apps {
@@ -186,8 +187,8 @@ void add_status(CLI::App& app, int& exit_code) {
       ->check(number_from(0.1, 600))
       ->capture_default_str();
   command->footer(
-      "Exit code 0: all run, or the run is over. 3: nobody answers at one of them, or it falls "
-      "behind;\n"
+      "Exit code 0: all run, or the run is over. 3: nobody answers at one of them, it hangs, or it "
+      "falls behind;\n"
       "of a directory, its coordinator was stopped before the run was over, and its last state is "
       "shown.\n"
       "With --config, where nobody answers its directory on this host is looked at.");

@@ -244,6 +244,7 @@ asio::awaitable<void> Coordinator::Implementation::pulse() {
     ending_.guard([this] {
       driver_->report_progress();
       worker_->intake().look_for_room();
+      worker_->look_for_silence(steady_clock::now());
       look_at_certificates();
       if (archive_fill_) archive_fill_->look(applied_version(), links_->up(), steady_clock::now());
       const std::string what = waiting_for();
@@ -336,6 +337,10 @@ void Coordinator::Implementation::add_worker(RegionStatus& status) const {
   status.progress = worker_->progress();
   status.loss_not_finite = status.progress.has_loss() && !std::isfinite(status.progress.loss());
   status.reported_unix_s = worker_->reported_unix_s();
+  const std::string silence = ending_.going_on() ? worker_->silence() : "";
+  if (silence.empty()) return;
+  status.progress.set_tokens_per_s(0);
+  if (status.waiting.empty()) status.waiting = silence;
 }
 
 void Coordinator::Implementation::add_links(RegionStatus& status) const {

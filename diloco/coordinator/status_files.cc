@@ -156,8 +156,9 @@ RegionStatus StatusFiles::with_earlier(RegionStatus status) const {
 
 void StatusFiles::write(const RegionStatus& status) {
   std::string text = this->text(status);
-  if (text == written_) return;
-  replace_file(directory_ / "status.json", text, Durability::visible);
+  const std::filesystem::path path = directory_ / "status.json";
+  if (text == written_) return touch(path);
+  replace_file(path, text, Durability::visible);
   written_ = std::move(text);
 }
 

@@ -53,7 +53,9 @@ class StatusFiles {
 
   void write_listening_port(std::uint16_t port);
   // Of this process, without `applied_unix_s` and `left_s`.
-  void write(const RegionStatus& status);  // only if something changed
+  // If nothing changed, the file's time alone: whoever looks sees that this process gets around to
+  // its work.
+  void write(const RegionStatus& status);
   // The same where the disk has no room for another file, or the process no descriptor: into one
   // that was kept open for that.
   void write_into_reserve(const RegionStatus& status);

@@ -1,6 +1,7 @@
 #include "diloco/coordinator/worker_side.h"
 
 #include <algorithm>
+#include <cstdint>
 #include <filesystem>
 #include <numeric>
 #include <system_error>
@@ -28,6 +29,10 @@ constexpr milliseconds kLookEvery{250};
 constexpr std::chrono::seconds kLookForResultEvery{5};  // it has to be read whole
 constexpr const char* kItsResult =
     "this region's worker, which has yet to write its result, perhaps to be started again";
+
+std::int64_t whole_seconds(steady_clock::duration time) {
+  return std::chrono::duration_cast<std::chrono::seconds>(time).count();
+}
 
 // In a thread, so that no link waits for it.
 asio::awaitable<std::vector<std::pair<inter::BlobId, std::string>>> find_damaged(
@@ -145,6 +150,36 @@ std::vector<std::uint32_t> WorkerSide::missing() const {
   std::vector<std::uint32_t> all(context_.options.workers);
   std::iota(all.begin(), all.end(), 0U);
   return all;
+}
+
+// Before its first report it may have much to read.
+void WorkerSide::look_for_silence(steady_clock::time_point now) {
+  const bool is_to_speak = is_attached_ && reported_unix_s_ && progress_.phase() != kPhaseDone;
+  if (!is_to_speak) {
+    silence_.end();
+    return;
+  }
+  if (!silence_.look(now)) return;
+  spdlog::warn(
+      "{}: {} has said nothing for {} s; its last word was \"{}\". It hangs, or that takes so "
+      "long. If its log stands still too, end it and start it again: the run goes on meanwhile",
+      context_.options.region, speaker(), whole_seconds(silence_.lasts()),
+      inter::printable(progress_.phase()));
+}
+
+std::string WorkerSide::silence() const {
+  if (!silence_.is_noted()) return {};
+  return fmt::format("a word of {}, for {} min now", speaker(),
+                     whole_seconds(silence_.lasts()) / 60);
+}
+
+// Who speaks for the region: the first of its ranks that is there.
+std::string WorkerSide::speaker() const {
+  const std::uint32_t workers = context_.options.workers;
+  if (workers == 1) return "its worker";
+  std::uint32_t rank = 0;
+  while (std::ranges::find(missing_, rank) != missing_.end()) ++rank;
+  return fmt::format("rank {} of its {} workers", rank, workers);
 }
 
 // ---- What it is told ----
@@ -484,6 +519,9 @@ void WorkerSide::on_data_read(const DataDigests& data) {
 }
 
 void WorkerSide::on_report(const Progress& progress) {
+  if (const auto silent = silence_.end())
+    spdlog::info("{}: {} speaks again, after {} s", context_.options.region, speaker(),
+                 whole_seconds(*silent));
   progress_ = progress;
   heard_at_ = steady_clock::now();
   const auto since_1970 = std::chrono::system_clock::now().time_since_epoch();

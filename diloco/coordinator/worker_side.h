@@ -13,6 +13,7 @@
 
 #include "diloco/coordinator/contribution_intake.h"
 #include "diloco/coordinator/coordinator_context.h"
+#include "diloco/coordinator/worker_silence.h"
 #include "diloco/worker/worker_server.h"
 
 namespace causeway::diloco {
@@ -40,6 +41,10 @@ class WorkerSide : public WorkerServerHandler {
   std::vector<std::uint32_t> missing() const;
   // When it reported last; none: it has not since it attached last.
   const std::optional<double>& reported_unix_s() const { return reported_unix_s_; }
+  // Every second or more often, while the run goes on.
+  void look_for_silence(std::chrono::steady_clock::time_point now);
+  // What is waited for while it says nothing for long; empty: it speaks.
+  std::string silence() const;
   ContributionIntake& intake() { return intake_; }
   const ContributionIntake& intake() const { return intake_; }
   void tell_what_is_waited_for(const std::string& what);  // empty: nothing
@@ -80,6 +85,7 @@ class WorkerSide : public WorkerServerHandler {
                                             std::uint64_t handing);
   asio::awaitable<void> check(Snapshot snapshot);
   void train_on();
+  std::string speaker() const;
   void note_missing(const std::vector<std::uint32_t>& missing);
   void note_other_data(const std::optional<DataDigest>& now);
   void add_applied_round(Round round, const Digest& state);
@@ -102,6 +108,7 @@ class WorkerSide : public WorkerServerHandler {
   bool goodbye_cut_short_ = false;
   std::chrono::steady_clock::time_point look_for_result_at_;  // again
   std::chrono::steady_clock::time_point heard_at_;
+  WorkerSilence silence_;
   inter::TaskGroup tasks_;
   asio::thread_pool checks_{1};
 };

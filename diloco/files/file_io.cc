@@ -1,6 +1,7 @@
 #include "diloco/files/file_io.h"
 
 #include <fcntl.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <array>
@@ -59,7 +60,10 @@ std::optional<Descriptor> lock_file(const std::filesystem::path& path, Held held
   if (lock.get() < 0) throw_errno("create", path);
   struct flock whole = whole_file();
   const int command = held == Held::by_descriptor ? F_OFD_SETLK : F_SETLK;
-  if (::fcntl(lock.get(), command, &whole) == 0) return lock;
+  if (::fcntl(lock.get(), command, &whole) == 0) {
+    ::futimens(lock.get(), nullptr);
+    return lock;
+  }
   if (errno != EAGAIN && errno != EACCES) throw_errno("lock", path);
   return std::nullopt;
 }
@@ -69,6 +73,10 @@ bool is_locked(const std::filesystem::path& path) {
   struct flock whole = whole_file();
   return file.get() >= 0 && ::fcntl(file.get(), F_OFD_GETLK, &whole) == 0 &&
          whole.l_type != F_UNLCK;
+}
+
+void touch(const std::filesystem::path& path) {
+  ::utimensat(AT_FDCWD, path.c_str(), nullptr, 0);
 }
 
 void write_all(int fd, std::span<const std::byte> bytes, const std::filesystem::path& path) {

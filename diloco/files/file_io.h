@@ -66,13 +66,16 @@ void append_to_rotated_file(const std::filesystem::path& path, std::string_view 
 // Who has a lock: whoever has a copy of the descriptor, such as a process that was forked, or this
 // process alone. Then no other descriptor of the file may be closed meanwhile.
 enum class Held : std::uint8_t { by_descriptor, by_this_process };
-// The file's lock, the file made if need be; whoever ends gives it back, however that happens.
-// Nothing: another program has it.
+// The file's lock, the file made if need be; whoever ends gives it back, however that happens. The
+// file's time says since when it is held. Nothing: another program has it.
 std::optional<Descriptor> lock_file(const std::filesystem::path& path,
                                     Held held = Held::by_descriptor);
 
 // Whether a program has that lock now. False if there is no such file.
 bool is_locked(const std::filesystem::path& path);
+
+// The file's time becomes now. It takes no room on the disk; what it refuses is left as it is.
+void touch(const std::filesystem::path& path);
 
 void write_all(int fd, std::span<const std::byte> bytes, const std::filesystem::path& path);
 // At the end of an open file: all of it, or nothing if that throws.

@@ -427,6 +427,12 @@ std::optional<Time> Decider::deadline() const {
   return std::min(deadline, *quorum_at_ + options_.grace_max);
 }
 
+// What moves until the deadline puts it off.
+std::optional<Time> Decider::latest_end() const {
+  const std::optional<Time> at = deadline();
+  return at && !may_come_late() ? *quorum_at_ + options_.grace_max : at;
+}
+
 // A region that may be listed later is not worth more waiting than a quarter of a round's compute,
 // or the part of it that goes on meanwhile (docs/rounds.md, "What happens to a contribution").
 Time Decider::grace() const {
@@ -578,7 +584,8 @@ std::string Decider::waiting_for(Time now) const {
   if (text.empty() && count >= contributions_min()) return {};
   if (text.empty()) text = "any region" + sitting_out();
   text += fmt::format(" for round {}", round_);
-  const std::optional<Time> until = deadline();
+  // Until enough are held nothing bounds the round.
+  const std::optional<Time> until = count < contributions_min() ? std::nullopt : latest_end();
   if (until && now < *until) return text + ", at most " + in_seconds(*until - now) + " more";
   return fmt::format("{}; it needs {} contributions and has {}", text, contributions_min(), count);
 }

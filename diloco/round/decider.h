@@ -123,6 +123,7 @@ class Decider {
   bool is_next_sharded(const std::vector<Offer>& offers) const;
   bool settled(const std::string& region) const;
   bool past_deadline(Time now) const;
+  std::optional<Time> latest_end() const;
   void refresh(Time now);
   bool complete() const;
   bool hopeless() const;

@@ -1,139 +1,21 @@
 #include "apps/run/watch/run_table.h"
 
-#include <sys/stat.h>
-
 #include <algorithm>
-#include <array>
 #include <chrono>
 #include <cmath>
 #include <cstdint>
-#include <ctime>
-#include <fstream>
-#include <iterator>
 #include <map>
 #include <sstream>
-#include <system_error>
 #include <vector>
 
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
-#include "apps/run/config/config.h"
 #include "apps/run/page/format.h"
-#include "apps/run/region/region_files.h"
 #include "apps/run/watch/certificate_end.h"
-#include "diloco/files/file_io.h"
 #include "inter/base/text.h"
-#include "inter/mesh/observer.h"
 
 namespace causeway::run {
-namespace {
-
-std::string status_file(const std::filesystem::path& directory) {
-  std::ifstream file(directory / "status.json");
-  if (!file) {
-    throw ConfigError(directory.string() +
-                      ": no status.json; name the directory of a region that was started");
-  }
-  return {std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};
-}
-
-// When the coordinator wrote last.
-std::string time_of(const std::filesystem::path& file) {
-  struct stat written {};
-  std::tm utc{};
-  std::array<char, 32> text{};
-  if (::stat(file.c_str(), &written) != 0 || ::gmtime_r(&written.st_mtime, &utc) == nullptr)
-    return "an unknown time";
-  std::strftime(text.data(), text.size(), "%Y-%m-%dT%H:%M:%SZ", &utc);
-  return text.data();
-}
-
-// Whose key is in the directory, if there is one alone.
-std::string only_name(const std::filesystem::path& certificates) {
-  std::vector<std::string> names;
-  std::error_code missing;
-  for (const auto& entry : std::filesystem::directory_iterator(certificates, missing)) {
-    if (entry.path().extension() == ".key" && entry.path().stem() != "ca")
-      names.push_back(entry.path().stem());
-  }
-  if (names.size() == 1) return names.front();
-  std::string known;
-  for (const std::string& name : names) known += " " + name;
-  throw ConfigError(
-      names.empty()
-          ? "--certificates " + certificates.string() +
-                ": no certificate and key there; a region's or an observer's is needed "
-                "(`causeway certs add-observer NAME`), and ca.crt"
-          : "--as NAME is needed: --certificates " + certificates.string() + " has" + known);
-}
-
-SeenRegion seen(const std::string& where, std::string text) {
-  SeenRegion region;
-  region.text = std::move(text);
-  const auto status = diloco::parse_region_status(region.text);
-  if (!status) {
-    throw ConfigError(where +
-                      ": the answer is not a status; name a running coordinator of this program "
-                      "version, or its directory");
-  }
-  region.name = status->region.empty() ? where : status->region;
-  region.finished = status->finished;
-  region.runs = true;
-  if (status->falls_behind) region.rounds_behind = status->round - status->version;
-  return region;
-}
-
-// Empty of one that was not seen.
-RegionStatus status_of(const SeenRegion& region) {
-  return diloco::parse_region_status(region.text).value_or(RegionStatus{});
-}
-
-// What they show may be some seconds apart.
-constexpr double kApartS = 10;
-
-}  // namespace
-
-void compare_rounds(std::vector<SeenRegion>& regions) {
-  struct Newest {
-    std::uint64_t round = 0;
-    double applied_unix_s = 0;  // by whoever has that round
-  };
-  std::map<std::string, Newest> runs;
-  for (const SeenRegion& region : regions) {
-    const RegionStatus status = status_of(region);
-    Newest& newest = runs[status.run_id];
-    if (region.runs && status.round > newest.round)
-      newest = {status.round, status.applied_unix_s.value_or(0)};
-  }
-  for (SeenRegion& region : regions) {
-    const RegionStatus status = status_of(region);
-    const bool says = status.rounds_kept > 0;
-    if (!region.runs || region.finished || !says) continue;
-    const Newest& newest = runs[status.run_id];
-    const bool old = status.applied_unix_s.value_or(0) + kApartS < newest.applied_unix_s;
-    if (old && status.version + status.rounds_kept < newest.round)
-      region.rounds_behind = newest.round - status.version;
-  }
-}
-
-// What the file says holds only while a coordinator holds the directory.
-SeenRegion look_at_directory(const std::filesystem::path& region_directory) {
-  const bool runs = diloco::is_locked(region_directory / "ledger" / "lock");
-  SeenRegion region = seen(region_directory.string(), status_file(region_directory));
-  region.runs = runs;
-  region.written_utc = time_of(region_directory / "status.json");
-  return region;
-}
-
-SeenRegion look_at_address(const inter::Endpoint& address, const Observer& observer) {
-  const std::string name = observer.as.empty() ? only_name(observer.certificates) : observer.as;
-  return seen(inter::to_string(address),
-              inter::observe({.address = address,
-                              .credentials = inter::credentials_in(observer.certificates, name),
-                              .deadline = observer.deadline}));
-}
-
 namespace {
 
 using Row = std::vector<std::string>;
@@ -147,6 +29,8 @@ std::string state_of(const SeenRegion& region, const RegionStatus& status) {
   if (!region.problem.empty()) return "NOT SEEN";
   if (region.finished) return "finished";
   if (!region.runs) return "STOPPED";
+  if (region.hangs) return "HANGS: wrote last at " + region.written_utc;
+  if (region.starts) return "starts: reads its files";
   if (region.falls_behind())
     return "FALLS BEHIND: " + format_count(region.rounds_behind) + " rounds";
   return status.state().empty() ? "no worker yet" : status.state();
@@ -177,7 +61,7 @@ double run_seconds_left(const std::vector<SeenRegion>& regions,
                         const std::vector<RegionStatus>& all) {
   double left_s = -1;
   for (std::size_t i = 0; i < regions.size(); ++i) {
-    if (regions[i].runs && !regions[i].falls_behind())
+    if (regions[i].works() && !regions[i].falls_behind())
       left_s = std::max(left_s, all[i].left_s.value_or(-1));
   }
   return left_s;
@@ -187,7 +71,7 @@ Row row_of(const SeenRegion& region, const RegionStatus& status, double left_s) 
   if (!region.problem.empty())
     return {region.name, "-", "-", "-", "-", "-", "-", "-", state_of(region, status)};
   const diloco::Progress& progress = status.progress;
-  const double rate = progress.tokens_per_s();
+  const double rate = region.works() || region.finished ? progress.tokens_per_s() : 0;
   return {region.name,
           format_count(status.version),
           format_steps(progress.step(), status.steps),
@@ -195,7 +79,7 @@ Row row_of(const SeenRegion& region, const RegionStatus& status, double left_s) 
           progress.has_val_loss() ? format_fixed(progress.val_loss(), 4) : "-",
           dash_if_zero(rate, format_count(std::uint64_t(rate))),
           format_bytes(double(status.wan_tx_bytes)),
-          left_s < 0 || region.finished || !region.runs ? "-" : format_duration(left_s),
+          left_s < 0 || region.finished || !region.works() ? "-" : format_duration(left_s),
           state_of(region, status)};
 }
 
@@ -209,7 +93,7 @@ std::string totals(const std::vector<SeenRegion>& regions, const std::vector<Reg
     sent += double(all[i].wan_tx_bytes);
     version = std::max(version, all[i].version);
     finished = finished && (regions[i].finished || regions[i].run_is_over);
-    if (regions[i].runs) rate += all[i].progress.tokens_per_s();
+    if (regions[i].works()) rate += all[i].progress.tokens_per_s();
   }
   return "all: " + format_count(version) + " rounds, " + format_count(std::uint64_t(tokens)) +
          " tokens, " + format_count(std::uint64_t(rate)) + " tokens/s, " + format_bytes(sent) +
@@ -234,7 +118,7 @@ std::string links_table(const std::vector<SeenRegion>& regions,
                         const std::vector<RegionStatus>& all) {
   std::vector<Row> rows;
   for (std::size_t i = 0; i < regions.size(); ++i) {
-    if (!regions[i].runs) continue;
+    if (!regions[i].works()) continue;
     for (const auto& [peer, link] : all[i].links) {
       rows.push_back({regions[i].name + " > " + peer, state_of_link(link),
                       format_fixed(link.round_trip_ms, 1) + " ms",
@@ -259,6 +143,15 @@ std::string certificate_problem(const SeenRegion& region, const RegionStatus& st
          "; coordinator.log in its directory says which, and what to do\n";
 }
 
+// To be let go on if somebody stopped it.
+std::string hang_problem(const SeenRegion& region, const RegionStatus& status) {
+  return fmt::format(
+      "its coordinator (process {0}) has shown no sign of life since {1}: somebody stopped it, it "
+      "hangs, or its disk takes nothing. If it was stopped, `kill -CONT {0}` lets it go on; "
+      "otherwise end it with `kill -9 {0}` and start it again",
+      status.pid, region.written_utc);
+}
+
 std::string problems(const std::vector<SeenRegion>& regions, const std::vector<RegionStatus>& all) {
   std::string lines;
   for (std::size_t i = 0; i < regions.size(); ++i) {
@@ -266,6 +159,8 @@ std::string problems(const std::vector<SeenRegion>& regions, const std::vector<R
     if (region.run_is_over) continue;
     if (!region.problem.empty()) {
       lines += "! " + region.name + ": " + region.problem + "\n";
+    } else if (region.hangs) {
+      lines += "! " + region.name + ": " + hang_problem(region, all[i]) + "\n";
     } else if (region.falls_behind()) {
       lines += "! " + region.name + ": it has applied " + format_count(region.rounds_behind) +
                " rounds less than there are, and what it makes no longer counts; coordinator.log "
@@ -277,7 +172,7 @@ std::string problems(const std::vector<SeenRegion>& regions, const std::vector<R
     if (!all[i].last_error.empty())
       lines += "! " + region.name + ": last error: " + all[i].last_error + "\n";
     if (all[i].degraded) lines += "! " + region.name + ": trains without some of its workers\n";
-    if (region.runs && all[i].lacks_workers())
+    if (region.works() && all[i].lacks_workers())
       lines += "! " + region.name + ": no worker is attached; start its workers again\n";
     lines += certificate_problem(region, all[i]);
   }
@@ -310,16 +205,19 @@ std::string region_page(const SeenRegion& region) {
         << "  waiting for: " << (status.waiting.empty() ? "nothing" : status.waiting) << "\n";
   }
   const auto loss = loss_of(status.progress);
-  out << (region.runs ? "  worker: " : "  worker, when it was last heard: ")
+  out << (region.works() ? "  worker: " : "  worker, when it was last heard: ")
       << status.progress.phase() << ", step " << status.progress.step() << ", loss "
       << (loss ? fmt::format("{:g}", *loss) : "-") << "\n";
-  for (const auto& [peer, link] : region.runs ? status.links : std::map<std::string, LinkStatus>{})
+  for (const auto& [peer, link] :
+       region.works() ? status.links : std::map<std::string, LinkStatus>{})
     out << "  " << peer << ": " << state_of_link(link) << ", round trip "
         << format_fixed(link.round_trip_ms, 1) << " ms, " << link.tx_bytes << " bytes sent, "
         << link.rx_bytes << " received\n";
   if (region.falls_behind())
     out << "  falls behind: it has applied " << region.rounds_behind
         << " rounds less than there are, and what it makes no longer counts\n";
+  if (region.hangs) out << "  HANGS: " << hang_problem(region, status) << "\n";
+  if (region.starts) out << "  starts: reads its files; the above is what was written before\n";
   if (!region.runs) {
     out << "  stopped: no coordinator runs here; the above is what it wrote last, at "
         << region.written_utc << (region.finished ? "\n" : ". Start it again to go on\n");
@@ -333,6 +231,8 @@ std::string run_json(const std::vector<SeenRegion>& regions) {
     const auto status = nlohmann::ordered_json::parse(region.text, nullptr, false);
     list.push_back({{"region", region.name},
                     {"runs", region.runs},
+                    {"starts", region.starts},
+                    {"hangs", region.hangs},
                     {"rounds_behind", region.rounds_behind},
                     {"written_utc", region.written_utc},
                     {"problem", region.problem},

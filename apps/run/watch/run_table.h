@@ -1,56 +1,20 @@
 // Regions of a run as people read them: one of them with all it says, or all of them as a table.
 #pragma once
 
-#include <chrono>
-#include <cstdint>
-#include <filesystem>
 #include <string>
 #include <vector>
 
-#include "inter/mesh/mesh.h"
+#include "apps/run/watch/seen_region.h"
 
 namespace causeway::run {
-
-// A region as its coordinator shows it: from its directory on this host, or over the network.
-
-struct SeenRegion {
-  std::string name;          // the region's, or where it was looked for if that is not known
-  std::string text;          // status.json as it was written; empty: nothing was seen
-  bool runs = false;         // a coordinator runs there now
-  bool finished = false;     // the run is over there
-  std::string written_utc;   // of a directory: when its coordinator wrote last
-  std::string problem;       // why nothing was seen; empty: something was
-  bool run_is_over = false;  // as another region of the run says
-  // The others; 0 unless it is so far that its work does not count.
-  std::uint64_t rounds_behind = 0;
-
-  bool falls_behind() const { return rounds_behind > 0; }
-  bool is_well() const { return finished || run_is_over || (runs && !falls_behind()); }
-};
-
-// Throws ConfigError if it is not one of a region that was started.
-SeenRegion look_at_directory(const std::filesystem::path& region_directory);
-
-struct Observer {
-  std::filesystem::path certificates;
-  std::string as;  // whose certificate; empty: the only one there
-  std::chrono::milliseconds deadline;
-};
-
-// Throws what inter::observe() does, and ConfigError if there is no certificate to observe with, or
-// the answer is none of a coordinator.
-SeenRegion look_at_address(const inter::Endpoint& address, const Observer& observer);
-
-// One that hears nothing of the others, or hangs, does not know that it falls behind: the newest
-// round that any of them has shows it.
-void compare_rounds(std::vector<SeenRegion>& regions);
 
 std::string region_page(const SeenRegion& region);
 
 // A line for each region, what they do together and what it cost, their links, and what is wrong.
 std::string run_table(const std::vector<SeenRegion>& regions);
 
-// {"regions": [{"region", "runs", "written_utc", "problem", "status"}, ...]}
+// {"regions": [{"region", "runs", "starts", "hangs", "rounds_behind", "written_utc", "problem",
+// "status"}, ...]}
 std::string run_json(const std::vector<SeenRegion>& regions);
 
 }  // namespace causeway::run

@@ -4,8 +4,7 @@
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
 
-#include "apps/run/config/config.h"
-#include "tests/apps/temporary.h"
+#include "tests/apps/watch/seen_region_fixture.h"
 
 namespace causeway::run {
 namespace {
@@ -13,30 +12,9 @@ namespace {
 using testing::HasSubstr;
 using testing::Not;
 
-SeenRegion region(const std::string& name, const nlohmann::json& more) {
-  nlohmann::json status = {{"region", name},
-                           {"version", 3},
-                           {"steps", 1000},
-                           {"wan_tx_bytes", 2'000'000},
-                           {"progress",
-                            {{"step", 250},
-                             {"tokens", 5000},
-                             {"loss", 2.5},
-                             {"tokens_per_s", 1200.0},
-                             {"compute_s", 80.0},
-                             {"wait_s", 20.0},
-                             {"phase", "compute"}}}};
-  if (more.is_object()) status.update(more);
-  SeenRegion seen;
-  seen.name = name;
-  seen.text = status.dump();
-  seen.runs = true;
-  return seen;
-}
-
 TEST(RunTable, ShowsEachRegionAndWhatTheyDoTogether) {
-  const std::string table =
-      run_table({region("east", {}), region("west", {{"waiting", "the contribution of east"}})});
+  const std::string table = run_table(
+      {seen_region("east", {}), seen_region("west", {{"waiting", "the contribution of east"}})});
   EXPECT_THAT(table, HasSubstr("250/1,000  2.5000"));
   EXPECT_THAT(table, HasSubstr("waits for the contribution of east"));
   EXPECT_THAT(table, HasSubstr("all: 3 rounds, 10,000 tokens, 2,400 tokens/s, 4.00 MB sent, "
@@ -45,7 +23,8 @@ TEST(RunTable, ShowsEachRegionAndWhatTheyDoTogether) {
 
 TEST(RunTable, ALossMayBeZeroOrLessAndIsADashWhereItIsNotKnown) {
   const auto with = [](const nlohmann::json& loss) {
-    return region("east", {{"progress", {{"step", 250}, {"loss", loss}, {"phase", "compute"}}}});
+    return seen_region("east",
+                       {{"progress", {{"step", 250}, {"loss", loss}, {"phase", "compute"}}}});
   };
   EXPECT_THAT(run_table({with(0.0)}), HasSubstr("250/1,000  0.0000"));
   EXPECT_THAT(run_table({with(-1.5)}), HasSubstr("250/1,000  -1.5000"));
@@ -60,50 +39,30 @@ TEST(RunTable, ALossMayBeZeroOrLessAndIsADashWhereItIsNotKnown) {
 TEST(RunTable, ARegionThatCaughtUpDoesNotSayThatTheRunEndsSooner) {
   const nlohmann::json caught_up = {
       {"progress", {{"step", 250}, {"compute_s", 1.0}, {"wait_s", 1.0}, {"phase", "compute"}}}};
-  const std::string table = run_table({region("east", {}), region("west", caught_up)});
+  const std::string table = run_table({seen_region("east", {}), seen_region("west", caught_up)});
   EXPECT_THAT(table, HasSubstr("5 min 0 s  compute\nwest"));
   EXPECT_THAT(table, HasSubstr("5 min 0 s  compute\nall"));
 }
 
-// A region that is cut off believes that it knows the newest round.
-TEST(RunTable, ComparesTheRoundsOfTheRegions) {
-  const auto at = [](std::uint64_t version, double applied) {
-    return nlohmann::json{
-        {"version", version}, {"round", version}, {"rounds_kept", 8}, {"applied_unix_s", applied}};
-  };
-  std::vector<SeenRegion> regions = {region("east", at(100, 1000)), region("west", at(91, 980)),
-                                     region("north", at(91, 999)), region("south", at(92, 980)),
-                                     region("new", at(0, 0))};
-  regions[4].text.replace(regions[4].text.find("\"applied_unix_s\":0.0"), 20,
-                          "\"applied_unix_s\":null");
-  compare_rounds(regions);
-  EXPECT_TRUE(regions[0].is_well());
-  EXPECT_EQ(regions[1].rounds_behind, 9);
-  EXPECT_TRUE(regions[2].is_well()) << "it was asked a moment earlier";
-  EXPECT_TRUE(regions[3].is_well());
-  EXPECT_EQ(regions[4].rounds_behind, 100);
-  EXPECT_THAT(run_table(regions), HasSubstr("FALLS BEHIND: 9 rounds"));
-}
-
 // What the coordinator says in its log, too.
 TEST(RunTable, ShowsTheTimeLeftAsTheRegionsSayIt) {
-  const std::string table =
-      run_table({region("east", {{"left_s", 580}}), region("west", {{"left_s", nullptr}})});
+  const std::string table = run_table(
+      {seen_region("east", {{"left_s", 580}}), seen_region("west", {{"left_s", nullptr}})});
   EXPECT_THAT(table, HasSubstr("about 9 min 40 s left"));
-  EXPECT_THAT(run_table({region("east", {{"left_s", nullptr}})}), Not(HasSubstr("about")));
+  EXPECT_THAT(run_table({seen_region("east", {{"left_s", nullptr}})}), Not(HasSubstr("about")));
 }
 
 TEST(RunTable, NamesARegionWhoseWorkersAreAllGone) {
   const nlohmann::json gone = {{"workers", 2}, {"missing_ranks", {0, 1}}};
-  EXPECT_THAT(run_table({region("east", gone), region("west", {})}),
+  EXPECT_THAT(run_table({seen_region("east", gone), seen_region("west", {})}),
               HasSubstr("! east: no worker is attached; start its workers again\n"));
   const nlohmann::json one = {{"workers", 2}, {"missing_ranks", nlohmann::json::array({1})}};
-  EXPECT_THAT(run_table({region("east", one)}), Not(HasSubstr("no worker is attached")));
+  EXPECT_THAT(run_table({seen_region("east", one)}), Not(HasSubstr("no worker is attached")));
 }
 
 TEST(RunTable, NamesARegionWhoseCertificatesRunOut) {
   const auto until = [](double unix_s) {
-    return region("east", {{"certificates_until_unix_s", unix_s}});
+    return seen_region("east", {{"certificates_until_unix_s", unix_s}});
   };
   EXPECT_THAT(run_table({until(1e9)}), HasSubstr("! east: a certificate that it works with has run "
                                                  "out; coordinator.log"));
@@ -111,16 +70,16 @@ TEST(RunTable, NamesARegionWhoseCertificatesRunOut) {
 }
 
 TEST(RunTable, MarksARegionThatFallsBehind) {
-  SeenRegion behind = region("east", {{"version", 181}});
+  SeenRegion behind = seen_region("east", {{"version", 181}});
   behind.rounds_behind = 636;
   EXPECT_FALSE(behind.is_well());
-  const std::string table = run_table({behind, region("west", {})});
+  const std::string table = run_table({behind, seen_region("west", {})});
   EXPECT_THAT(table, HasSubstr("FALLS BEHIND: 636 rounds\n"));
   EXPECT_THAT(table, HasSubstr("! east: it has applied 636 rounds less than there are"));
 }
 
 TEST(RunTable, WhoNoLongerAnswersAfterTheEndHasEnded) {
-  SeenRegion over = region("east", {{"finished", true}});
+  SeenRegion over = seen_region("east", {{"finished", true}});
   over.finished = true;
   over.runs = false;
   over.run_is_over = true;
@@ -142,12 +101,12 @@ TEST(RunTable, TheCostOfTheRunDoesNotFallWhenARegionDies) {
     const nlohmann::json said = {{"east", 1.5}, {"west", 4.0}};
     return nlohmann::json{{"egress", {{"cost", cost}, {"run_forecast", nullptr}, {"said", said}}}};
   };
-  EXPECT_THAT(run_table({region("east", paid(2)), region("west", paid(4.25))}),
+  EXPECT_THAT(run_table({seen_region("east", paid(2)), seen_region("west", paid(4.25))}),
               HasSubstr("egress: 6.25 so far, about 25.00 at"));
   SeenRegion gone;
   gone.name = "west";
   gone.problem = "connection refused";
-  EXPECT_THAT(run_table({region("east", paid(2)), gone}),
+  EXPECT_THAT(run_table({seen_region("east", paid(2)), gone}),
               HasSubstr("egress: 6.00 so far, about 24.00 at"));
 }
 
@@ -156,9 +115,10 @@ TEST(RunTable, SaysWhatTrafficHasCostAndWillHave) {
     return nlohmann::json{{"egress", {{"cost", cost}, {"run_forecast", nullptr}}}};
   };
   // A quarter of the steps is done: 250 of 1,000.
-  const std::string table = run_table({region("east", paid(2)), region("west", paid(0.5))});
+  const std::string table =
+      run_table({seen_region("east", paid(2)), seen_region("west", paid(0.5))});
   EXPECT_THAT(table, HasSubstr("egress: 2.50 so far, about 10.00 at the end of the run"));
-  EXPECT_THAT(run_table({region("east", {{"egress", nullptr}})}), Not(HasSubstr("egress")));
+  EXPECT_THAT(run_table({seen_region("east", {{"egress", nullptr}})}), Not(HasSubstr("egress")));
 }
 
 // What all regions agreed on says more than the share of the steps.
@@ -167,19 +127,19 @@ TEST(RunTable, SaysHowFarABudgetIsUsedUp) {
       {"period", "day"}, {"limit", 4.0}, {"spent", 1.5}, {"forecast", 3.75}};
   const nlohmann::json paid = {
       {"egress", {{"cost", 2}, {"run_forecast", 30.0}, {"limits", {limit}}}}};
-  EXPECT_THAT(run_table({region("east", paid)}),
+  EXPECT_THAT(run_table({seen_region("east", paid)}),
               HasSubstr("egress: 2.00 so far, about 30.00 at the end of the run; 1.50 of 4.00 a "
                         "day, about 3.75 at its end\n"));
 }
 
 TEST(RunTable, SaysWhoIsStoppedDegradedOrNotSeenAndTheLastError) {
-  SeenRegion stopped = region("east", {{"last_error", "refused by west"}});
+  SeenRegion stopped = seen_region("east", {{"last_error", "refused by west"}});
   stopped.runs = false;
   stopped.written_utc = "2026-01-02T03:04:05Z";
   SeenRegion unseen;
   unseen.name = "asia";
   unseen.problem = "nobody answers";
-  const std::string table = run_table({stopped, region("west", {{"degraded", true}}), unseen});
+  const std::string table = run_table({stopped, seen_region("west", {{"degraded", true}}), unseen});
   EXPECT_THAT(table, HasSubstr("STOPPED"));
   EXPECT_THAT(table, HasSubstr("it wrote last at 2026-01-02T03:04:05Z. Start it again"));
   EXPECT_THAT(table, HasSubstr("! east: last error: refused by west"));
@@ -196,16 +156,17 @@ TEST(RunTable, HasTheLinksOfThoseThatRun) {
                                   {"loss", 0.001},
                                   {"tx_bytes", 1000}}},
                                 {"asia", {{"up", false}, {"via", "west"}}}};
-  SeenRegion stopped = region("west", {{"links", {{"east", {{"up", true}}}}}});
+  SeenRegion stopped = seen_region("west", {{"links", {{"east", {{"up", true}}}}}});
   stopped.runs = false;
-  const std::string table = run_table({region("east", {{"links", links}}), stopped});
+  const std::string table = run_table({seen_region("east", {{"links", links}}), stopped});
   EXPECT_THAT(table, testing::ContainsRegex("east > west +DOWN +80.[23] ms +95.5 Mbit/s +0.10 %"));
   EXPECT_THAT(table, testing::ContainsRegex("east > asia +by way of west "));
   EXPECT_THAT(table, Not(HasSubstr("west > east")));
 }
 
 TEST(RunTable, WhatIsDamagedOrHostileIsNotPrintedAsItIs) {
-  SeenRegion odd = region("east", {{"waiting", "\x1b[2J"}, {"links", 5}, {"progress", "none"}});
+  SeenRegion odd =
+      seen_region("east", {{"waiting", "\x1b[2J"}, {"links", 5}, {"progress", "none"}});
   SeenRegion broken;
   broken.name = "west";
   broken.text = "[1, 2";
@@ -219,24 +180,10 @@ TEST(RunTable, AsJsonEachStatusIsWhatTheCoordinatorWrote) {
   SeenRegion unseen;
   unseen.name = "asia";
   unseen.problem = "nobody answers";
-  const auto json = nlohmann::json::parse(run_json({region("east", {}), unseen}));
+  const auto json = nlohmann::json::parse(run_json({seen_region("east", {}), unseen}));
   EXPECT_EQ(json["regions"][0]["status"]["progress"]["step"], 250);
   EXPECT_TRUE(json["regions"][1]["status"].is_null());
   EXPECT_EQ(json["regions"][1]["problem"], "nobody answers");
-}
-
-TEST(LookAtDirectory, SaysThatNobodyRunsWhereNobodyHoldsTheLock) {
-  const TemporaryDirectory directory;
-  EXPECT_THROW(look_at_directory(directory.path()), ConfigError);
-  directory.write("status.json", "[]");
-  EXPECT_THROW(look_at_directory(directory.path()), ConfigError);
-  directory.write("status.json", R"({"region": "east", "finished": false})");
-  const SeenRegion seen = look_at_directory(directory.path());
-  EXPECT_EQ(seen.name, "east");
-  EXPECT_FALSE(seen.runs);
-  EXPECT_FALSE(seen.is_well());
-  EXPECT_THAT(seen.written_utc, testing::EndsWith("Z"));
-  EXPECT_THAT(region_page(seen), HasSubstr("stopped: no coordinator runs here"));
 }
 
 }  // namespace

@@ -1,5 +1,8 @@
 #include "diloco/coordinator/region_status.h"
 
+#include <chrono>
+#include <filesystem>
+
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
@@ -230,6 +233,24 @@ TEST(RegionStatus, WhatAnotherRunWroteIsNotOfThisOne) {
     EXPECT_EQ(sent(files), 0U);
   }
   EXPECT_EQ(inter::read_regular_file(file, 1 << 20), written);
+}
+
+// Otherwise a region in which nothing moves looks like one whose coordinator hangs.
+TEST(RegionStatus, TheFilesTimeGoesOnWhereNothingChanges) {
+  const test::TemporaryDirectory directory;
+  const auto file = directory.path() / "status.json";
+  StatusFiles files(directory.path(), "east");
+  files.write(full());
+  const auto earlier = std::filesystem::last_write_time(file) - std::chrono::hours(1);
+  std::filesystem::last_write_time(file, earlier);
+  files.write(full());
+  EXPECT_GT(std::filesystem::last_write_time(file), earlier);
+  {
+    const test::NoMoreFiles none;
+    EXPECT_NO_THROW(files.write(full())) << "that needs no file";
+  }
+  std::filesystem::remove(file);
+  EXPECT_NO_THROW(files.write(full()));
 }
 
 TEST(RegionStatus, TakesTheReserveIfTheDiskIsFull) {

@@ -16,6 +16,7 @@
 
 #include "diloco/files/file_io.h"
 #include "tests/diloco/coordinator/lone_region.h"
+#include "tests/support/captured_log.h"
 
 namespace causeway::diloco::testing {
 namespace {
@@ -97,6 +98,65 @@ TEST_F(WorkerSideTest, TellsWhetherAWorkerHasReportedSinceItAttached) {
   side_.on_worker_lost();
   attach(whole_, whole_);
   EXPECT_FALSE(side_.reported_unix_s());
+}
+
+class SilentWorker : public WorkerSideTest {
+ protected:
+  void look_for(std::chrono::seconds time) {
+    for (const auto end = now_ + time; now_ < end;) {
+      now_ += std::chrono::milliseconds(250);
+      side_.look_for_silence(now_);
+    }
+  }
+  void report(const std::string& phase) {
+    Progress progress;
+    progress.set_phase(phase);
+    side_.on_report(progress);
+  }
+
+  test::CapturedLog log_;
+  std::chrono::steady_clock::time_point now_{};
+};
+
+TEST_F(SilentWorker, IsToldOfOnceAndWhenItSpeaksAgain) {
+  attach(whole_, whole_);
+  report("compute");
+  look_for(std::chrono::seconds(50));
+  EXPECT_EQ(side_.silence(), "");
+  look_for(std::chrono::seconds(100));
+  EXPECT_EQ(side_.silence(), "a word of its worker, for 2 min now");
+  EXPECT_EQ(log_.count("a: its worker has said nothing for 60 s; its last word was \"compute\""),
+            1U)
+      << log_.text();
+  report("compute");
+  EXPECT_EQ(side_.silence(), "");
+  EXPECT_TRUE(log_.has("a: its worker speaks again, after 149 s")) << log_.text();
+}
+
+TEST_F(SilentWorker, IsNamedByItsRankWhereThereAreSeveral) {
+  region_.options_.workers = 3;
+  AttachRequest rank_1;
+  rank_1.region = "a";
+  side_.on_gathered(rank_1, {0});
+  report("compute");
+  look_for(std::chrono::seconds(61));
+  EXPECT_EQ(side_.silence(), "a word of rank 1 of its 3 workers, for 1 min now");
+}
+
+TEST_F(SilentWorker, IsNoneThatHasNotBegunIsGoneOrIsDone) {
+  attach(whole_, whole_);
+  look_for(std::chrono::minutes(5));
+  EXPECT_EQ(side_.silence(), "") << "it may have much to read";
+  report("compute");
+  look_for(std::chrono::minutes(5));
+  EXPECT_NE(side_.silence(), "");
+  side_.on_worker_lost();
+  look_for(std::chrono::seconds(1));
+  EXPECT_EQ(side_.silence(), "");
+  attach(whole_, whole_);
+  report(kPhaseDone);
+  look_for(std::chrono::hours(1));
+  EXPECT_EQ(side_.silence(), "");
 }
 
 // ---- A program's model ----

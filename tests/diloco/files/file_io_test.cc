@@ -1,5 +1,7 @@
 #include "diloco/files/file_io.h"
 
+#include <chrono>
+#include <filesystem>
 #include <fstream>
 
 #include <gtest/gtest.h>
@@ -22,6 +24,20 @@ TEST(LockFile, IsSeenAsLockedWhileSomebodyHasIt) {
   }
   EXPECT_FALSE(is_locked(file));
   EXPECT_TRUE(lock_file(file));
+}
+
+TEST(LockFile, TheFilesTimeSaysSinceWhenItIsHeld) {
+  const test::TemporaryDirectory directory;
+  const std::filesystem::path file = directory.path() / "lock";
+  ASSERT_TRUE(lock_file(file));
+  const auto earlier = std::filesystem::last_write_time(file) - std::chrono::hours(1);
+  std::filesystem::last_write_time(file, earlier);
+  const auto lock = lock_file(file);
+  ASSERT_TRUE(lock);
+  const auto held_since = std::filesystem::last_write_time(file);
+  EXPECT_GT(held_since, earlier);
+  EXPECT_FALSE(lock_file(file));
+  EXPECT_EQ(std::filesystem::last_write_time(file), held_since) << "who is refused changes nothing";
 }
 
 TEST(AppendToFile, AddsToAFileAndRefusesASymbolicLink) {

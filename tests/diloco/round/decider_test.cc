@@ -481,5 +481,33 @@ TEST_F(DeciderTest, SaysWhoIsWaitedForAndHowFarItGot) {
             "c (400 of 1000 payload bytes at 0 other regions) for round 0, at most 29 s more");
 }
 
+// The grace runs from when enough are known, but a round lists only what enough regions hold.
+TEST_F(DeciderTest, SaysNoTimeUntilEnoughContributionsAreHeld) {
+  decider_.add(contribution("a"), "a", 1000, Time{0});
+  decider_.add(contribution("b"), "b", 1000, Time{0});
+  decide(Time{0});
+  ASSERT_TRUE(decider_.deadline());
+  EXPECT_EQ(decider_.waiting_for(seconds{1}),
+            "a (0 of 1000 payload bytes at 0 other regions), b (0 of 1000 payload bytes at 0 other "
+            "regions), c (no contribution yet) for round 0; it needs 2 contributions and has 0");
+}
+
+// What moves when the grace is over is waited for, where it cannot be listed later.
+TEST_F(DeciderTest, SaysTheLongestThatItMayWait) {
+  for (const char* region : {"a", "b", "c"}) give(contribution(region));
+  decider_.open_next(decide(Time{0}).record.value());
+  for (const char* region : {"a", "b"}) {
+    Contribution made = contribution(region);
+    made.round = 1;
+    made.data_begin = 100;
+    made.data_cursor = 200;
+    give(made);
+  }
+  decide(Time{0});
+  EXPECT_EQ(decider_.deadline(), seconds{1});
+  EXPECT_EQ(decider_.waiting_for(Time{0}),
+            "c (no contribution yet) for round 1, at most 30 s more");
+}
+
 }  // namespace
 }  // namespace causeway::diloco

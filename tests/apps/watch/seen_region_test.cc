@@ -1,0 +1,134 @@
+#include "apps/run/watch/seen_region.h"
+
+#include <chrono>
+#include <filesystem>
+#include <optional>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <nlohmann/json.hpp>
+
+#include "apps/run/config/config.h"
+#include "apps/run/watch/run_table.h"
+#include "diloco/files/file_io.h"
+#include "tests/apps/temporary.h"
+#include "tests/apps/watch/seen_region_fixture.h"
+
+namespace causeway::run {
+namespace {
+
+using testing::HasSubstr;
+using testing::Not;
+
+// A region that is cut off believes that it knows the newest round.
+TEST(SeenRegions, AreComparedByTheirRounds) {
+  const auto at = [](std::uint64_t version, double applied) {
+    return nlohmann::json{
+        {"version", version}, {"round", version}, {"rounds_kept", 8}, {"applied_unix_s", applied}};
+  };
+  std::vector<SeenRegion> regions = {
+      seen_region("east", at(100, 1000)), seen_region("west", at(91, 980)),
+      seen_region("north", at(91, 999)), seen_region("south", at(92, 980)),
+      seen_region("new", at(0, 0))};
+  regions[4].text.replace(regions[4].text.find("\"applied_unix_s\":0.0"), 20,
+                          "\"applied_unix_s\":null");
+  compare_rounds(regions);
+  EXPECT_TRUE(regions[0].is_well());
+  EXPECT_EQ(regions[1].rounds_behind, 9);
+  EXPECT_TRUE(regions[2].is_well()) << "it was asked a moment earlier";
+  EXPECT_TRUE(regions[3].is_well());
+  EXPECT_EQ(regions[4].rounds_behind, 100);
+  EXPECT_THAT(run_table(regions), HasSubstr("FALLS BEHIND: 9 rounds"));
+}
+
+TEST(LookAtDirectory, SaysThatNobodyRunsWhereNobodyHoldsTheLock) {
+  const TemporaryDirectory directory;
+  EXPECT_THROW(look_at_directory(directory.path()), ConfigError);
+  directory.write("status.json", "[]");
+  EXPECT_THROW(look_at_directory(directory.path()), ConfigError);
+  directory.write("status.json", R"({"region": "east", "finished": false})");
+  const SeenRegion seen = look_at_directory(directory.path());
+  EXPECT_EQ(seen.name, "east");
+  EXPECT_FALSE(seen.runs);
+  EXPECT_FALSE(seen.is_well());
+  EXPECT_THAT(seen.written_utc, testing::EndsWith("Z"));
+  EXPECT_THAT(region_page(seen), HasSubstr("stopped: no coordinator runs here"));
+}
+
+class DirectoryOfARegion : public testing::Test {
+ protected:
+  void SetUp() override { lock_ = diloco::lock_file(directory_.write("ledger/lock", "")); }
+
+  void write(const std::string& status) const { directory_.write("status.json", status); }
+  void was_written(std::chrono::seconds ago) const { set_back("status.json", ago); }
+  void is_locked_for(std::chrono::seconds time) const { set_back("ledger/lock", time); }
+  SeenRegion look() const { return look_at_directory(directory_.path()); }
+
+  std::optional<diloco::Descriptor> lock_;
+
+ private:
+  void set_back(const char* name, std::chrono::seconds time) const {
+    const auto now = std::filesystem::file_time_type::clock::now();
+    std::filesystem::last_write_time(directory_ / name, now - time);
+  }
+
+  const TemporaryDirectory directory_;
+};
+
+TEST_F(DirectoryOfARegion, ShowsACoordinatorThatWorks) {
+  write(R"({"region": "east"})");
+  is_locked_for(std::chrono::hours(1));
+  was_written(std::chrono::seconds(3));
+  EXPECT_TRUE(look().works());
+  EXPECT_TRUE(look().is_well());
+  was_written(std::chrono::seconds(-3600));
+  EXPECT_TRUE(look().works()) << "the host's clock was set back";
+}
+
+// A process that was stopped holds its lock.
+TEST_F(DirectoryOfARegion, ShowsACoordinatorThatHangs) {
+  write(R"({"region": "east", "pid": 4711, "progress": {"tokens_per_s": 1200.0}, "left_s": 580,
+            "links": {"west": {"up": true}}})");
+  is_locked_for(std::chrono::hours(1));
+  was_written(std::chrono::seconds(40));
+  const SeenRegion hung = look();
+  EXPECT_TRUE(hung.runs);
+  EXPECT_TRUE(hung.hangs);
+  EXPECT_FALSE(hung.is_well());
+  const std::string table = run_table({hung, seen_region("west", {})});
+  EXPECT_THAT(table, HasSubstr("HANGS: wrote last at " + hung.written_utc + "\n"));
+  EXPECT_THAT(table, HasSubstr(" 1,200 tokens/s"));
+  EXPECT_THAT(table, HasSubstr("! east: its coordinator (process 4711) has shown no sign of life"));
+  EXPECT_THAT(table, HasSubstr("`kill -CONT 4711`"));
+  EXPECT_THAT(table, Not(HasSubstr("east > west")));
+  EXPECT_THAT(table, Not(HasSubstr("9 min")));
+  EXPECT_THAT(region_page(hung), HasSubstr("HANGS: its coordinator (process 4711)"));
+  EXPECT_THAT(run_json({hung}), HasSubstr("\"hangs\": true"));
+  lock_.reset();
+  EXPECT_FALSE(look().hangs) << "it is gone";
+}
+
+TEST_F(DirectoryOfARegion, ShowsACoordinatorThatStillReadsItsFiles) {
+  write(R"({"region": "east", "progress": {"tokens_per_s": 1200.0}})");
+  is_locked_for(std::chrono::seconds(40));
+  was_written(std::chrono::hours(1));
+  const SeenRegion starting = look();
+  EXPECT_FALSE(starting.hangs);
+  EXPECT_TRUE(starting.is_well());
+  const std::string table = run_table({starting});
+  EXPECT_THAT(table, HasSubstr("starts: reads its files\n"));
+  EXPECT_THAT(table, HasSubstr(" 0 tokens/s"));
+  EXPECT_THAT(region_page(starting), HasSubstr("starts: reads its files"));
+}
+
+// One that waits for its last followers.
+TEST_F(DirectoryOfARegion, IsFinishedHoweverLongAgoThatWasWritten) {
+  write(R"({"region": "east", "finished": true})");
+  is_locked_for(std::chrono::hours(1));
+  was_written(std::chrono::seconds(50));
+  EXPECT_FALSE(look().hangs);
+  EXPECT_TRUE(look().is_well());
+}
+
+}  // namespace
+}  // namespace causeway::run
