@@ -89,6 +89,7 @@ std::uint64_t DataConnections::newly_delivered_bytes() {
 void DataConnections::look(Clock::time_point now) {
   for (auto& [number, data] : all_) {
     if (const auto figures = data.connection->look()) meter_.on_tcp(number, *figures);
+    last_progress_ = std::max(last_progress_, data.connection->last_progress());
     if (outgoing_.in_flight(number) == 0 && !data.connection->inside_frame())
       data.waiting_since = now;
   }

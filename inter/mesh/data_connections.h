@@ -40,6 +40,8 @@ class DataConnections {
 
   // Asks TCP how each is doing.
   void look(Clock::time_point now);
+  // When a byte of any of them last arrived, or was confirmed by the peer's kernel, as look() saw.
+  Clock::time_point last_progress() const { return last_progress_; }
   // After look(): the others carry on with what a connection that stands still has not delivered.
   // `in_flight`: what that is, for the log.
   void drop_stalled(Clock::time_point now, const std::string& in_flight);
@@ -60,6 +62,7 @@ class DataConnections {
   std::map<ConnectionNumber, DataConnection> all_;
   ConnectionNumber begun_ = 0;
   std::size_t sharing_ = kDataConnectionsMax;  // connections that send in this burst
+  Clock::time_point last_progress_{};
 };
 
 }  // namespace causeway::inter

@@ -332,12 +332,16 @@ void Session::check_deadlines() {
   }
 }
 
+// Bytes that move on a data connection prove that the peer lives, though bulk may keep its control
+// messages from arriving.
 void Session::check_control(Clock::time_point now) {
-  const auto idle = now - control_->last_received();
-  if (idle > context_.options.idle_deadline) {
-    close(Errc::deadline, "nothing arrived for " + seconds_text(idle) +
-                              " on the control connection; " + in_flight());
-  }
+  const auto deadline = context_.options.idle_deadline;
+  const auto silent = now - control_->last_received();
+  const bool moves = now - data_.last_progress() <= deadline;
+  if (silent <= (moves ? kControlDeadlines : 1) * deadline) return;
+  close(Errc::deadline, "nothing arrived for " + seconds_text(silent) +
+                            " on the control connection" +
+                            (moves ? ", though bytes move on others; " : "; ") + in_flight());
 }
 
 std::string Session::in_flight() const {
