@@ -176,9 +176,11 @@ asio::awaitable<void> Session::write_data(std::shared_ptr<Connection> data,
                                           ConnectionNumber number) {
   std::optional<Bytes> frame;
   while (!data->is_closed()) {
+    const bool quiet = !context_.outgoing.under_way();
     frame = data_.takes_part(number)
                 ? context_.outgoing.next_chunk(number, std::move(frame).value_or(Bytes()))
                 : std::nullopt;
+    if (frame && quiet) context_.meter.on_burst(Clock::now());
     queue_offers();  // a blob that is gone must be given up
     if (!frame) {
       co_await data_wake_.wait();
@@ -278,7 +280,7 @@ void Session::on_fetch(const BlobFetch& fetch) {
 void Session::on_ack(const BlobAck& ack) {
   const std::uint64_t confirmed_bytes = context_.outgoing.on_ack(ack);
   if (confirmed_bytes > 0)
-    context_.meter.on_acknowledged(confirmed_bytes, context_.outgoing.idle(), Clock::now());
+    context_.meter.on_acknowledged(confirmed_bytes, !context_.outgoing.under_way(), Clock::now());
 }
 
 void Session::on_pong(std::uint64_t sequence) {
@@ -315,7 +317,8 @@ void Session::send_ping() {
 void Session::report_links() {
   if (!context_.via.empty()) return;  // it measures others' links
   context_.router.on_measured(context_.peer, context_.meter.round_trip(),
-                              context_.meter.rate_bytes_per_s());
+                              context_.meter.rate_bytes_per_s(),
+                              context_.meter.at_least_bytes_per_s());
   if (heartbeats_++ % kHeartbeatsPerReport == 0) queue_control(encode(context_.router.report()));
 }
 
