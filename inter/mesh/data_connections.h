@@ -53,6 +53,7 @@ class DataConnections {
     std::uint32_t delivered_segments = 0;  // as TCP said when last looked at
   };
   std::size_t connections_for(std::uint64_t bytes) const;
+  std::size_t senders() const;  // connections that send now
 
   const MeshOptions& options_;
   const std::string& peer_;

@@ -287,8 +287,9 @@ void Session::on_pong(std::uint64_t sequence) {
   const auto ping =
       std::ranges::find_if(pings_, [&](const auto& sent) { return sent.first == sequence; });
   if (ping == pings_.end()) return;
+  const auto now = Clock::now();
   context_.meter.on_round_trip(
-      std::chrono::duration_cast<std::chrono::microseconds>(Clock::now() - ping->second));
+      std::chrono::duration_cast<std::chrono::microseconds>(now - ping->second), now);
   pings_.erase(pings_.begin(), ping + 1);
 }
 

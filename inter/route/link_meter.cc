@@ -19,6 +19,9 @@ constexpr double kShortBurstBytesMin = 16U << 10;
 constexpr double kSlowSeconds = 1, kSlowRoundTrips = 16;
 constexpr int kSlowBurstsMin = 2;  // in a row
 constexpr double kAboutTheRate = 0.9;
+constexpr double kCrowdedBytesPerS = 125'000;         // below that rate, if
+constexpr std::chrono::seconds kCrowdedRoundTrip{1};  // heartbeats take longer
+constexpr std::chrono::minutes kCrowdedFor{10};       // one connection leaves little of the queue
 constexpr std::size_t kRatesKept = 64;
 constexpr std::uint64_t kSegmentsMin = 100;
 constexpr double kLossy = 0.005;  // share of segments
@@ -36,8 +39,10 @@ double smooth(double old, double sample, double gain) {
 
 }  // namespace
 
-void LinkMeter::on_round_trip(std::chrono::microseconds sample) {
+void LinkMeter::on_round_trip(std::chrono::microseconds sample, Time now) {
   round_trip_ = round_trip_.count() == 0 ? sample : (7 * round_trip_ + sample) / 8;
+  const bool slow = rate_ > 0 && rate_ < kCrowdedBytesPerS;
+  if (slow && round_trip_ > kCrowdedRoundTrip) crowded_until_ = now + kCrowdedFor;
 }
 
 void LinkMeter::on_burst(Time now) {

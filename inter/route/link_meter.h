@@ -19,7 +19,7 @@ class LinkMeter {
   using Time = std::chrono::steady_clock::time_point;
   using Duration = std::chrono::steady_clock::duration;
 
-  void on_round_trip(std::chrono::microseconds sample);
+  void on_round_trip(std::chrono::microseconds sample, Time now);
   // A burst begins: something leaves, and nothing was under way before.
   void on_burst(Time now);
   // Bytes of transfers that the peer confirmed; `idle`: nothing is under way any more.
@@ -44,6 +44,10 @@ class LinkMeter {
   double rate_quantile_bytes_per_s(double share) const;
   // Share of segments sent again that the peer did not have already, smoothed.
   double loss() const { return loss_; }
+  // What is sent fills the queue of a slow path, or did some minutes ago. Each connection has a few
+  // segments under way, however little there is room for: several only lose each other's, and
+  // control's.
+  bool is_crowded(Time now) const { return now < crowded_until_; }
   std::uint32_t segment_bytes() const { return segment_bytes_; }  // of full ones; 0: unknown
 
   // How fast to send at most, all connections together, once bursts were seen to overflow the
@@ -67,6 +71,7 @@ class LinkMeter {
   void adjust_headroom(bool lost);
 
   std::chrono::microseconds round_trip_{0};
+  Time crowded_until_{};
   std::deque<double> rates_;  // newest last
   double rate_ = 0, at_least_ = 0, stream_rate_ = 0, loss_ = 0;
   double peak_ = 0, burst_peak_ = 0, last_sample_ = 0;

@@ -33,7 +33,7 @@ class Meter : public testing::Test {
   void round_trips(milliseconds path, milliseconds heartbeat) {
     figures_.round_trip_min = path;
     meter_.on_tcp(1, figures_);
-    meter_.on_round_trip(heartbeat);
+    meter_.on_round_trip(heartbeat, now_);
   }
   // A burst with this peak.
   void delivered(std::uint64_t mib_per_s) {
@@ -167,6 +167,24 @@ TEST_F(Meter, ShortBurstsTakeNothingFromAMeasuredRate) {
   EXPECT_NEAR(meter_.rate_bytes_per_s(), 100.0 * kMiB, kMiB);
 }
 
+TEST_F(Meter, ASlowPathWhoseQueueIsFullIsCrowdedForAWhile) {
+  round_trips(milliseconds(60), seconds(3));
+  EXPECT_FALSE(meter_.is_crowded(now_)) << "nothing is known of its rate";
+  for (int i = 0; i < 2; ++i) short_burst(60'000, seconds(5));
+  EXPECT_FALSE(meter_.is_crowded(now_));
+  meter_.on_round_trip(seconds(3), now_);
+  EXPECT_TRUE(meter_.is_crowded(now_));
+  for (int i = 0; i < 50; ++i) meter_.on_round_trip(milliseconds(60), now_ += seconds(1));
+  EXPECT_TRUE(meter_.is_crowded(now_)) << "it may be so because less is sent";
+  EXPECT_FALSE(meter_.is_crowded(now_ + std::chrono::minutes(11)));
+}
+
+TEST_F(Meter, AFastPathIsNeverCrowded) {
+  burst(21, milliseconds(10));
+  for (int i = 0; i < 10; ++i) meter_.on_round_trip(seconds(3), now_);
+  EXPECT_FALSE(meter_.is_crowded(now_));
+}
+
 // While a session is away nothing is under way.
 TEST_F(Meter, WhatWasLostWithAConnectionIsNotWaitedFor) {
   meter_.on_burst(now_);
@@ -288,8 +306,8 @@ TEST_F(Meter, StallDeadlineFollowsTheTimesBetweenConfirmations) {
 }
 
 TEST_F(Meter, RoundTripIsSmoothed) {
-  meter_.on_round_trip(milliseconds(80));
-  meter_.on_round_trip(milliseconds(160));
+  meter_.on_round_trip(milliseconds(80), now_);
+  meter_.on_round_trip(milliseconds(160), now_);
   EXPECT_EQ(meter_.round_trip(), milliseconds(90));
 }
 
