@@ -17,6 +17,7 @@ bool set(int socket, int level, int option, const Value& value) {
 }  // namespace
 
 std::optional<TcpFigures> tcp_figures(int socket) {
+  constexpr std::uint32_t kUnknown = ~0U;  // no round trip was measured
   tcp_info info{};
   socklen_t size = sizeof info;
   if (::getsockopt(socket, IPPROTO_TCP, TCP_INFO, &info, &size) != 0) return std::nullopt;
@@ -27,7 +28,8 @@ std::optional<TcpFigures> tcp_figures(int socket) {
                     .unneeded_segments = info.tcpi_dsack_dups,
                     .delivered_segments = info.tcpi_delivered,
                     .segment_bytes = info.tcpi_snd_mss,
-                    .round_trip_min = std::chrono::microseconds(info.tcpi_min_rtt)};
+                    .round_trip_min = std::chrono::microseconds(
+                        info.tcpi_min_rtt == kUnknown ? 0 : info.tcpi_min_rtt)};
 }
 
 void tune(int socket, std::chrono::milliseconds user_timeout) {

@@ -14,10 +14,10 @@ struct TcpFigures {
   std::uint64_t delivery_bytes_per_s = 0;  // TCP's own estimate, 0 if it has none
   std::uint64_t sent_segments = 0;
   std::uint64_t retransmitted_segments = 0;
-  std::uint64_t unneeded_segments = 0;   // of these: the peer had them already
-  std::uint32_t delivered_segments = 0;  // also those beyond a gap; wraps around
-  std::uint32_t segment_bytes = 0;       // of a full one
-  std::chrono::microseconds round_trip_min{0};
+  std::uint64_t unneeded_segments = 0;          // of these: the peer had them already
+  std::uint32_t delivered_segments = 0;         // also those beyond a gap; wraps around
+  std::uint32_t segment_bytes = 0;              // of a full one
+  std::chrono::microseconds round_trip_min{0};  // of the last minutes; 0: unknown
 };
 std::optional<TcpFigures> tcp_figures(int socket);
 

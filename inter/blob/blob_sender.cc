@@ -171,6 +171,10 @@ bool BlobSender::idle() const {
       queue_, [](const Item& item) { return item.in_flight.empty() && item.pending.none(); });
 }
 
+bool BlobSender::under_way() const {
+  return std::ranges::any_of(queue_, [](const Item& item) { return !item.in_flight.empty(); });
+}
+
 std::uint64_t BlobSender::bytes_left() const {
   std::uint64_t bytes = 0;
   for (const Item& item : queue_)

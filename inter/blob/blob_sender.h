@@ -47,6 +47,7 @@ class BlobSender {
 
   bool busy() const { return !queue_.empty(); }
   bool idle() const;                 // nothing to send and nothing unacknowledged
+  bool under_way() const;            // something is unacknowledged
   std::uint64_t bytes_left() const;  // not confirmed, the last chunks taken for full ones
   bool exhausted() const;            // all are under way or confirmed
   std::uint64_t in_flight(ConnectionNumber connection) const;  // chunks, not acknowledged

@@ -41,8 +41,13 @@ void DataConnections::begin_burst(std::uint64_t bytes, bool first) {
 }
 
 bool DataConnections::takes_part(ConnectionNumber number) const {
-  return all_.size() <= sharing_ ||
-         static_cast<std::size_t>(std::distance(all_.begin(), all_.find(number))) < sharing_;
+  const std::size_t senders = this->senders();
+  return all_.size() <= senders ||
+         static_cast<std::size_t>(std::distance(all_.begin(), all_.find(number))) < senders;
+}
+
+std::size_t DataConnections::senders() const {
+  return std::min(meter_.is_crowded(Clock::now()) ? 1 : sharing_, all_.size());
 }
 
 // What waits in a socket cannot go another way any more, so it is little; but enough to keep the
@@ -52,7 +57,7 @@ bool DataConnections::takes_part(ConnectionNumber number) const {
 // sends at 2.9 times the rate that it measured.
 void DataConnections::set_pace() {
   if (all_.empty()) return;
-  const auto connections = static_cast<double>(std::min(sharing_, all_.size()));
+  const auto connections = static_cast<double>(senders());
   const double rate = meter_.rate_bytes_per_s() / connections;
   const double limit = meter_.pacing_bytes_per_s() / connections;
   const auto unsent = rate == 0
@@ -89,6 +94,7 @@ std::uint64_t DataConnections::newly_delivered_bytes() {
 void DataConnections::look(Clock::time_point now) {
   for (auto& [number, data] : all_) {
     if (const auto figures = data.connection->look()) meter_.on_tcp(number, *figures);
+    last_progress_ = std::max(last_progress_, data.connection->last_progress());
     if (outgoing_.in_flight(number) == 0 && !data.connection->inside_frame())
       data.waiting_since = now;
   }

@@ -40,6 +40,8 @@ class DataConnections {
 
   // Asks TCP how each is doing.
   void look(Clock::time_point now);
+  // When a byte of any of them last arrived, or was confirmed by the peer's kernel, as look() saw.
+  Clock::time_point last_progress() const { return last_progress_; }
   // After look(): the others carry on with what a connection that stands still has not delivered.
   // `in_flight`: what that is, for the log.
   void drop_stalled(Clock::time_point now, const std::string& in_flight);
@@ -51,6 +53,7 @@ class DataConnections {
     std::uint32_t delivered_segments = 0;  // as TCP said when last looked at
   };
   std::size_t connections_for(std::uint64_t bytes) const;
+  std::size_t senders() const;  // connections that send now
 
   const MeshOptions& options_;
   const std::string& peer_;
@@ -60,6 +63,7 @@ class DataConnections {
   std::map<ConnectionNumber, DataConnection> all_;
   ConnectionNumber begun_ = 0;
   std::size_t sharing_ = kDataConnectionsMax;  // connections that send in this burst
+  Clock::time_point last_progress_{};
 };
 
 }  // namespace causeway::inter

@@ -163,7 +163,8 @@ void OpenConnections::check_revocations() {
 }
 
 ConnectionSettings OpenConnections::settings() const {
-  return {options_.message_bytes_max, 2 * options_.idle_deadline, options_.congestion_control};
+  return {options_.message_bytes_max, kControlDeadlines * options_.idle_deadline,
+          options_.congestion_control};
 }
 
 std::shared_ptr<Connection> OpenConnections::dialled(asio::ip::tcp::socket socket) {

@@ -176,9 +176,11 @@ asio::awaitable<void> Session::write_data(std::shared_ptr<Connection> data,
                                           ConnectionNumber number) {
   std::optional<Bytes> frame;
   while (!data->is_closed()) {
+    const bool quiet = !context_.outgoing.under_way();
     frame = data_.takes_part(number)
                 ? context_.outgoing.next_chunk(number, std::move(frame).value_or(Bytes()))
                 : std::nullopt;
+    if (frame && quiet) context_.meter.on_burst(Clock::now());
     queue_offers();  // a blob that is gone must be given up
     if (!frame) {
       co_await data_wake_.wait();
@@ -278,15 +280,16 @@ void Session::on_fetch(const BlobFetch& fetch) {
 void Session::on_ack(const BlobAck& ack) {
   const std::uint64_t confirmed_bytes = context_.outgoing.on_ack(ack);
   if (confirmed_bytes > 0)
-    context_.meter.on_acknowledged(confirmed_bytes, context_.outgoing.idle(), Clock::now());
+    context_.meter.on_acknowledged(confirmed_bytes, !context_.outgoing.under_way(), Clock::now());
 }
 
 void Session::on_pong(std::uint64_t sequence) {
   const auto ping =
       std::ranges::find_if(pings_, [&](const auto& sent) { return sent.first == sequence; });
   if (ping == pings_.end()) return;
+  const auto now = Clock::now();
   context_.meter.on_round_trip(
-      std::chrono::duration_cast<std::chrono::microseconds>(Clock::now() - ping->second));
+      std::chrono::duration_cast<std::chrono::microseconds>(now - ping->second), now);
   pings_.erase(pings_.begin(), ping + 1);
 }
 
@@ -315,7 +318,8 @@ void Session::send_ping() {
 void Session::report_links() {
   if (!context_.via.empty()) return;  // it measures others' links
   context_.router.on_measured(context_.peer, context_.meter.round_trip(),
-                              context_.meter.rate_bytes_per_s());
+                              context_.meter.rate_bytes_per_s(),
+                              context_.meter.at_least_bytes_per_s());
   if (heartbeats_++ % kHeartbeatsPerReport == 0) queue_control(encode(context_.router.report()));
 }
 
@@ -332,12 +336,16 @@ void Session::check_deadlines() {
   }
 }
 
+// Bytes that move on a data connection prove that the peer lives, though bulk may keep its control
+// messages from arriving.
 void Session::check_control(Clock::time_point now) {
-  const auto idle = now - control_->last_received();
-  if (idle > context_.options.idle_deadline) {
-    close(Errc::deadline, "nothing arrived for " + seconds_text(idle) +
-                              " on the control connection; " + in_flight());
-  }
+  const auto deadline = context_.options.idle_deadline;
+  const auto silent = now - control_->last_received();
+  const bool moves = now - data_.last_progress() <= deadline;
+  if (silent <= (moves ? kControlDeadlines : 1) * deadline) return;
+  close(Errc::deadline, "nothing arrived for " + seconds_text(silent) +
+                            " on the control connection" +
+                            (moves ? ", though bytes move on others; " : "; ") + in_flight());
 }
 
 std::string Session::in_flight() const {

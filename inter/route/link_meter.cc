@@ -10,8 +10,18 @@ namespace {
 
 using std::chrono::duration;
 
-constexpr std::uint64_t kWindowBytesMin = 1U << 20;  // fewer say nothing about a rate
+constexpr std::uint64_t kWindowBytesMin = 1U << 20;  // fewer say nothing about a rate, but if they
+constexpr double kSlowWindowSeconds = 8;             // take so long
 constexpr std::chrono::seconds kWindow{1};
+// Bursts that end before a window is full. TCP's slow start alone carries a MiB in eight round
+// trips: what takes twice as many was held back by the path. A peer that pauses once is no path.
+constexpr double kShortBurstBytesMin = 16U << 10;
+constexpr double kSlowSeconds = 1, kSlowRoundTrips = 16;
+constexpr int kSlowBurstsMin = 2;  // in a row
+constexpr double kAboutTheRate = 0.9;
+constexpr double kCrowdedBytesPerS = 125'000;         // below that rate, if
+constexpr std::chrono::seconds kCrowdedRoundTrip{1};  // heartbeats take longer
+constexpr std::chrono::minutes kCrowdedFor{10};       // one connection leaves little of the queue
 constexpr std::size_t kRatesKept = 64;
 constexpr std::uint64_t kSegmentsMin = 100;
 constexpr double kLossy = 0.005;  // share of segments
@@ -29,13 +39,21 @@ double smooth(double old, double sample, double gain) {
 
 }  // namespace
 
-void LinkMeter::on_round_trip(std::chrono::microseconds sample) {
+void LinkMeter::on_round_trip(std::chrono::microseconds sample, Time now) {
   round_trip_ = round_trip_.count() == 0 ? sample : (7 * round_trip_ + sample) / 8;
+  const bool slow = rate_ > 0 && rate_ < kCrowdedBytesPerS;
+  if (slow && round_trip_ > kCrowdedRoundTrip) crowded_until_ = now + kCrowdedFor;
+}
+
+void LinkMeter::on_burst(Time now) {
+  bursting_ = false;
+  short_burst_ = {.began = now};
 }
 
 void LinkMeter::on_acknowledged(std::uint64_t bytes, bool idle, Time now) {
+  if (short_burst_) short_burst_->bytes += bytes;
   if (!bursting_) {
-    begin_burst(now);  // the clock of the rate starts with the first confirmation
+    begin_window(now);  // the clock of the rate starts with the first confirmation
   } else {
     const double gap_s = duration<double>(now - last_ack_).count();
     gap_deviation_s_ = smooth(gap_deviation_s_, std::abs(gap_s - gap_s_), 1.0 / 4);
@@ -44,22 +62,60 @@ void LinkMeter::on_acknowledged(std::uint64_t bytes, bool idle, Time now) {
   }
   last_ack_ = now;
   if (idle || now - window_began_ >= kWindow) end_window(now);
+  if (idle) end_short_burst(now);
   bursting_ = !idle;
 }
 
-void LinkMeter::begin_burst(Time now) {
+void LinkMeter::begin_window(Time now) {
   window_began_ = now;
   window_bytes_ = 0;
 }
 
 void LinkMeter::end_window(Time now) {
   const double seconds = duration<double>(now - window_began_).count();
-  if (window_bytes_ >= kWindowBytesMin && seconds > 0) {
-    rates_.push_back(static_cast<double>(window_bytes_) / seconds);
-    if (rates_.size() > kRatesKept) rates_.pop_front();
-    rate_ = smooth(rate_, rates_.back(), 0.5);
-    begin_burst(now);
+  const bool slow = window_bytes_ > 0 && seconds >= kSlowWindowSeconds &&
+                    seconds >= kSlowRoundTrips * path_round_trip_s();
+  if ((window_bytes_ >= kWindowBytesMin && seconds > 0) || slow) {
+    add_rate(static_cast<double>(window_bytes_) / seconds);
+    if (short_burst_) short_burst_->measured = true;
+    begin_window(now);
   }
+}
+
+// From its first byte to its last confirmation, as there may be only one.
+void LinkMeter::end_short_burst(Time now) {
+  const ShortBurst burst = std::exchange(short_burst_, std::nullopt).value_or(ShortBurst{});
+  const auto bytes = static_cast<double>(burst.bytes);
+  const double seconds = std::max(1e-6, duration<double>(now - burst.began).count());
+  if (burst.measured) slow_bursts_ = {};
+  if (burst.measured || bytes < kShortBurstBytesMin) return;
+  const double round_trip_s = path_round_trip_s();
+  if (seconds >= kSlowSeconds && seconds >= kSlowRoundTrips * round_trip_s) {
+    slow_bursts_ = {slow_bursts_.count + 1, slow_bursts_.bytes + bytes,
+                    slow_bursts_.seconds + seconds - round_trip_s};
+    if (slow_bursts_.count < kSlowBurstsMin) return;
+    add_rate(slow_bursts_.bytes / slow_bursts_.seconds);
+    slow_bursts_ = {slow_bursts_.count, 0, 0};
+    return;
+  }
+  slow_bursts_ = {};
+  at_least_ = smooth(at_least_, bytes / seconds, 0.5);
+  if (rate_ > 0 && at_least_ > kAboutTheRate * rate_) add_rate(at_least_);  // it has recovered
+}
+
+void LinkMeter::add_rate(double bytes_per_s) {
+  rates_.push_back(bytes_per_s);
+  if (rates_.size() > kRatesKept) rates_.pop_front();
+  rate_ = smooth(rate_, bytes_per_s, 0.5);
+}
+
+// Of the path itself: heartbeats also wait in its queues.
+double LinkMeter::path_round_trip_s() const {
+  std::chrono::microseconds least = round_trip_;
+  for (const auto& [connection, seen] : seen_)
+    if (seen.round_trip_min.count() > 0)
+      least = least.count() == 0 ? seen.round_trip_min : std::min(least, seen.round_trip_min);
+  return duration<double>(least).count();
 }
 
 double LinkMeter::rate_quantile_bytes_per_s(double share) const {
@@ -72,6 +128,7 @@ double LinkMeter::rate_quantile_bytes_per_s(double share) const {
 void LinkMeter::on_tcp(ConnectionNumber connection, const TcpFigures& figures) {
   segment_bytes_ = figures.segment_bytes;
   Segments& seen = seen_[connection];
+  seen.round_trip_min = figures.round_trip_min;
   const std::uint64_t sent = figures.sent_segments - seen.sent;
   if (sent < kSegmentsMin) return;
   stream_rate_ = std::max(0.9 * stream_rate_, static_cast<double>(figures.delivery_bytes_per_s));
@@ -82,7 +139,8 @@ void LinkMeter::on_tcp(ConnectionNumber connection, const TcpFigures& figures) {
   const double share = static_cast<double>(lost - seen.lost) / static_cast<double>(sent);
   loss_ += 0.25 * (share - loss_);
   lost_ = lost_.value_or(false) || share > kLossy;
-  seen = {figures.sent_segments, lost};
+  seen.sent = figures.sent_segments;
+  seen.lost = lost;
 }
 
 void LinkMeter::on_delivered(std::uint64_t bytes, Duration time) {

@@ -9,6 +9,8 @@ namespace {
 
 constexpr double kWorthwhile = 0.7;   // of the direct way's time
 constexpr unsigned kDirectEvery = 8;  // blobs
+// More rarely where it takes many times as long, or tries would be most of what all blobs take.
+constexpr double kRarerMax = 8;
 constexpr std::size_t kBlobsMax = 4096;
 constexpr double kSimilar = 1.25;             // not worth another plan
 constexpr LinkCost kUnknown{0.1, 1'000'000};  // of a forced ring's links
@@ -37,9 +39,15 @@ void bound(Map& map) {
 }  // namespace
 
 void Router::on_measured(const std::string& peer, std::chrono::microseconds round_trip,
-                         double bytes_per_s) {
-  if (bytes_per_s > 0)
-    links_[{self_, peer}] = {std::chrono::duration<double>(round_trip).count() / 2, bytes_per_s};
+                         double bytes_per_s, double at_least_bytes_per_s) {
+  const double known = bytes_per_s > 0 ? bytes_per_s : at_least_bytes_per_s;
+  if (known <= 0) return;
+  links_[{self_, peer}] = {std::chrono::duration<double>(round_trip).count() / 2, known};
+  bytes_per_s > 0 ? void(bounded_.erase(peer)) : void(bounded_.insert(peer));
+}
+
+bool Router::is_measured(const std::string& to) const {
+  return links_.contains({self_, to}) && !bounded_.contains(to);
 }
 
 void Router::on_report(const std::string& from, const LinkReport& report) {
@@ -51,6 +59,7 @@ void Router::on_report(const std::string& from, const LinkReport& report) {
 }
 
 void Router::on_peer_down(const std::string& peer) {
+  bounded_.erase(peer);
   std::erase_if(links_, [&](const auto& link) {
     return link.first.first == peer || link.first.second == peer;
   });
@@ -73,7 +82,7 @@ std::vector<Hop> Router::way(const BlobId& id, const std::string& to,
                              const std::set<std::string>& up) {
   std::vector<Hop> way{{self_, to}};
   const bool reachable = up.contains(to);
-  if (reachable && !forced_ && tries_directly(id)) return way;
+  if (reachable && !forced_ && tries_directly(id, to, up)) return way;
   std::set<std::string> members = up;
   members.insert(self_);
   if (reachable && ring_chosen(id.size_bytes, std::move(members))) {
@@ -85,19 +94,36 @@ std::vector<Hop> Router::way(const BlobId& id, const std::string& to,
   return way;
 }
 
-bool Router::tries_directly(const BlobId& id) {
+bool Router::tries_directly(const BlobId& id, const std::string& to,
+                            const std::set<std::string>& up) {
   if (id != last_blob_) {
     last_blob_ = id;
     ++blobs_;
   }
-  return blobs_ % kDirectEvery == 0;
+  if (blobs_ % kDirectEvery != 0) return false;
+  const std::string via = relay(to, id.size_bytes, up);
+  if (via.empty()) return true;
+  const double times =
+      seconds({{self_, to}}, id.size_bytes) / seconds({{self_, via}, {via, to}}, id.size_bytes);
+  const auto rarer = static_cast<unsigned>(std::clamp(times / kDirectEvery, 1.0, kRarerMax));
+  return blobs_ / kDirectEvery % rarer == 0;
 }
 
-// A direct link that was never measured is used, so that it is.
+double Router::seconds(const std::vector<Hop>& way, std::uint64_t bytes) const {
+  double seconds = 0;
+  for (const Hop& hop : way) {
+    const auto link = links_.find({hop.from, hop.to});
+    const LinkCost& cost = link == links_.end() ? kUnknown : link->second;
+    seconds += cost.latency_s + static_cast<double>(bytes) / cost.bytes_per_s;
+  }
+  return seconds;
+}
+
+// A direct link that was never measured is used, so that it is. Of one that is known to carry at
+// least so much nothing says that another way is better.
 std::string Router::relay(const std::string& to, std::uint64_t bytes,
                           const std::set<std::string>& up) const {
-  if (forced_ == Shape::direct || forced_ == Shape::ring ||
-      (up.contains(to) && !links_.contains({self_, to})))
+  if (forced_ == Shape::direct || forced_ == Shape::ring || (up.contains(to) && !is_measured(to)))
     return "";
   const double share = forced_ == Shape::relay ? 1 : kWorthwhile;
   const std::string via = find_relay(links_, self_, to, static_cast<double>(bytes), share);
@@ -110,7 +136,7 @@ bool Router::ring_chosen(std::uint64_t bytes, std::set<std::string> members) {
   if (forced_ && forced_ != Shape::ring) return false;
   LinkMatrix links = links_among(members);
   const std::size_t pairs = members.size() * (members.size() - 1);
-  if (members.size() < 3 || (!forced_ && links.size() < pairs)) return false;
+  if (members.size() < 3 || (!forced_ && (links.size() < pairs || !bounded_.empty()))) return false;
   if (members != ring_.members || !similar(links, ring_.links) ||
       !similar(static_cast<double>(bytes), static_cast<double>(ring_.bytes)))
     plan_ring_of(std::move(members), bytes, std::move(links));
@@ -153,16 +179,10 @@ void Router::note(const std::string& to, const std::vector<Hop>& way, std::uint6
   std::vector<Hop>& noted = noted_[to];
   const bool direct = way.size() == 1;
   // Nothing can be predicted of a direct link that was never used.
-  if (way == noted || (direct && !links_.contains({self_, to}))) return;
+  if (way == noted || (direct && !is_measured(to))) return;
   noted = way;
-  double predicted_s = 0;
-  for (const Hop& hop : way) {
-    const auto link = links_.find({hop.from, hop.to});
-    const LinkCost& cost = link == links_.end() ? kUnknown : link->second;
-    predicted_s += cost.latency_s + static_cast<double>(bytes) / cost.bytes_per_s;
-  }
   spdlog::info("{}: blobs to {} go {}{}: predicted {:.3f} s for {} bytes", self_, to, describe(way),
-               forced_ ? " as configured" : "", predicted_s, bytes);
+               forced_ ? " as configured" : "", seconds(way, bytes), bytes);
 }
 
 bool Router::ask(const BlobId& id, const Hop& hop) {

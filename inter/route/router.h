@@ -23,8 +23,10 @@ class Router {
   // `forced`: this shape whatever was measured.
   Router(std::string self, std::optional<Shape> forced) : self_(std::move(self)), forced_(forced) {}
 
+  // Of a link without a rate it may be known what it carries at least: enough to pass blobs on over
+  // it, but not to go another way because of it.
   void on_measured(const std::string& peer, std::chrono::microseconds round_trip,
-                   double bytes_per_s);
+                   double bytes_per_s, double at_least_bytes_per_s = 0);
   void on_report(const std::string& from, const LinkReport& report);
   void on_peer_down(const std::string& peer);  // nothing goes through it any more
   LinkReport report() const;
@@ -51,7 +53,9 @@ class Router {
     bool chosen = false;
   };
 
-  bool tries_directly(const BlobId& id);
+  bool tries_directly(const BlobId& id, const std::string& to, const std::set<std::string>& up);
+  bool is_measured(const std::string& to) const;
+  double seconds(const std::vector<Hop>& way, std::uint64_t bytes) const;
   bool ring_chosen(std::uint64_t bytes, std::set<std::string> members);
   LinkMatrix links_among(const std::set<std::string>& members) const;
   void plan_ring_of(std::set<std::string> members, std::uint64_t bytes, LinkMatrix links);
@@ -63,6 +67,7 @@ class Router {
   std::string self_;
   std::optional<Shape> forced_;
   LinkMatrix links_;
+  std::set<std::string> bounded_;  // peers: our links to them carry at least so much
   Ring ring_;
   BlobId last_blob_;
   unsigned blobs_ = 0;

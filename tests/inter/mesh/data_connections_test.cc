@@ -56,6 +56,23 @@ TEST_F(DataConnectionsTest, WhereWindowsDoNotOutlastAPauseAllHelp) {
   EXPECT_EQ(sending(connections), 4U);
 }
 
+// Four that take turns in a queue that holds seconds lose each other's bytes, and control's.
+TEST_F(DataConnectionsTest, OnASlowPathThatIsFullOneSends) {
+  DataConnections connections(options_, peer_, outgoing_, meter_, true);
+  for (int i = 0; i < 4; ++i) connections.add(connection());
+  connections.begin_burst(kLarge, true);
+  EXPECT_EQ(sending(connections), 4U);
+  const auto now = DataConnections::Clock::now();
+  for (const int ago : {40, 20}) {
+    meter_.on_burst(now - std::chrono::seconds(ago));
+    meter_.on_acknowledged(100'000, true, now - std::chrono::seconds(ago - 10));
+  }
+  meter_.on_round_trip(std::chrono::milliseconds(100), now);
+  EXPECT_EQ(sending(connections), 4U) << "slow alone is no reason";
+  for (int i = 0; i < 20; ++i) meter_.on_round_trip(std::chrono::seconds(2), now);
+  EXPECT_EQ(sending(connections), 1U);
+}
+
 TEST_F(DataConnectionsTest, AnotherTakesThePlaceOfOneThatIsLost) {
   DataConnections connections(options_, peer_, outgoing_, meter_, false);
   const ConnectionNumber first = connections.add(connection());

@@ -101,5 +101,20 @@ TEST_F(ProxyTest, SilenceBeyondTheIdleDeadlineDropsTheLinkAndSaysWhatWasUnderWay
   EXPECT_THAT(a().downs[0], HasSubstr("% confirmed"));
 }
 
+// As on a slow path, where bulk takes the place of control packets.
+TEST_F(ProxyTest, BytesOnDataConnectionsKeepTheLinkForAWhileWhenControlIsSilent) {
+  MeshOptions dialler = options("a");
+  dialler.data_connections = 4;
+  dialler.idle_deadline = std::chrono::milliseconds(600);
+  start_dialler(dialler);
+  a().mesh->push_blob("b", a().spool.put(make_bytes(kLargeCutBlobBytes)));
+  ASSERT_TRUE(run_until([&] { return b().spool.stored_bytes() > 0; }));
+  proxy_->stall_first(std::chrono::milliseconds(5));
+  ASSERT_TRUE(run_until([&] { return !a().downs.empty(); }));
+  EXPECT_THAT(a().downs[0], HasSubstr("on the control connection, though bytes move on others; "));
+  EXPECT_THAT(a().downs[0], HasSubstr("sending blob "));
+  EXPECT_GT(b().spool.stored_bytes(), 1'000'000U) << "it was of use";
+}
+
 }  // namespace
 }  // namespace causeway::inter

@@ -2,6 +2,7 @@
 
 #include <array>
 
+#include <asio/steady_timer.hpp>
 #include <asio/write.hpp>
 
 namespace causeway::inter {
@@ -90,7 +91,7 @@ void CutProxy::pump(const std::shared_ptr<Pipe>& pipe, bool forward) {
   auto& buffer = forward ? pipe->up : pipe->down;
   from.async_read_some(asio::buffer(buffer), [self = shared_from_this(), pipe, forward](
                                                  const std::error_code& error, std::size_t size) {
-    if (self->stalled_) {
+    if (self->stalled_ || (self->first_stalled_ && pipe->first)) {
       self->stalled_pipes_.push_back(pipe);
       return;
     }
@@ -115,9 +116,19 @@ void CutProxy::pump(const std::shared_ptr<Pipe>& pipe, bool forward) {
     asio::async_write(to, asio::buffer(forward ? pipe->up : pipe->down, size),
                       [self, pipe, forward](const std::error_code& failed, std::size_t) {
                         if (!failed) {
-                          self->pump(pipe, forward);
+                          self->pump_on(pipe, forward);
                         }
                       });
+  });
+}
+
+void CutProxy::pump_on(const std::shared_ptr<Pipe>& pipe, bool forward) {
+  if (pause_.count() == 0 || pipe->first) {
+    return pump(pipe, forward);
+  }
+  const auto timer = std::make_shared<asio::steady_timer>(context_, pause_);
+  timer->async_wait([self = shared_from_this(), timer, pipe, forward](const std::error_code&) {
+    self->pump(pipe, forward);
   });
 }
 

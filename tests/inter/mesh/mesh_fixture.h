@@ -68,12 +68,18 @@ class CutProxy : public std::enable_shared_from_this<CutProxy> {
   // What went towards the target over the first connection.
   const std::string& recorded() const { return recorded_; }
   void stall() { stalled_ = true; }  // nothing passes any more; connections stay open
+  // The first connection (control) alone; the others get ever `pause` a piece of up to 16 KiB on.
+  void stall_first(std::chrono::milliseconds pause) {
+    first_stalled_ = true;
+    pause_ = pause;
+  }
   void close();
 
  private:
   struct Pipe;
   void pump(const std::shared_ptr<Pipe>& pipe, bool forward);
   void cut();
+  void pump_on(const std::shared_ptr<Pipe>& pipe, bool forward);
   bool cut_one(Pipe& pipe);
 
   asio::io_context& context_;
@@ -86,6 +92,8 @@ class CutProxy : public std::enable_shared_from_this<CutProxy> {
   std::string recorded_;
   std::vector<std::uint64_t> cuts_of_one_;
   bool stalled_ = false;
+  bool first_stalled_ = false;
+  std::chrono::milliseconds pause_{0};
 };
 
 class MeshTest : public testing::Test {

@@ -22,6 +22,19 @@ class Meter : public testing::Test {
       meter_.on_acknowledged(kMiB, i + 1 == confirmations, now_);
     }
   }
+  // A short one: confirmed in pieces, the last `took` after it began.
+  void short_burst(std::uint64_t bytes, milliseconds took) {
+    meter_.on_burst(now_);
+    meter_.on_acknowledged(bytes / 2, false, now_ + took * 9 / 10);
+    meter_.on_acknowledged(bytes - bytes / 2, true, now_ += took);
+    now_ += seconds(1);
+  }
+  // What TCP says of the path, and heartbeats of the path and its queues.
+  void round_trips(milliseconds path, milliseconds heartbeat) {
+    figures_.round_trip_min = path;
+    meter_.on_tcp(1, figures_);
+    meter_.on_round_trip(heartbeat, now_);
+  }
   // A burst with this peak.
   void delivered(std::uint64_t mib_per_s) {
     meter_.on_delivered(mib_per_s * kMiB, seconds(1));
@@ -90,6 +103,96 @@ TEST_F(Meter, FewBytesSayNothing) {
   meter_.on_acknowledged(100, true, now_ + milliseconds(1));
   EXPECT_EQ(meter_.rate_bytes_per_s(), 0);
   EXPECT_EQ(meter_.pacing_bytes_per_s(), 0) << "no limit before there is a measurement";
+}
+
+TEST_F(Meter, ShortBurstsThatThePathHoldsBackAreMeasured) {
+  round_trips(milliseconds(60), milliseconds(60));
+  short_burst(200'000, seconds(10));
+  EXPECT_EQ(meter_.rate_bytes_per_s(), 0) << "the peer may have paused";
+  short_burst(200'000, seconds(10));
+  EXPECT_NEAR(meter_.rate_bytes_per_s(), 20'000, 200);
+  short_burst(100'000, seconds(10));
+  EXPECT_NEAR(meter_.rate_bytes_per_s(), 15'000, 200);
+  EXPECT_EQ(meter_.at_least_bytes_per_s(), 0);
+}
+
+TEST_F(Meter, HeartbeatsThatWaitBehindABurstDoNotHideItsRate) {
+  round_trips(milliseconds(60), seconds(8));
+  for (int i = 0; i < 2; ++i) short_burst(50'000, seconds(13));
+  EXPECT_NEAR(meter_.rate_bytes_per_s(), 50'000.0 / 13, 50);
+}
+
+TEST_F(Meter, ShortBurstsThatRoundTripsHoldBackSayOnlyWhatThePathCarriesAtLeast) {
+  round_trips(milliseconds(200), milliseconds(200));
+  for (int i = 0; i < 5; ++i) short_burst(60'000, seconds(1));
+  EXPECT_EQ(meter_.rate_bytes_per_s(), 0);
+  EXPECT_NEAR(meter_.at_least_bytes_per_s(), 60'000, 600);
+}
+
+TEST_F(Meter, OneBurstThatIsSlowAmongOthersSaysNothing) {
+  round_trips(milliseconds(20), milliseconds(20));
+  for (int i = 0; i < 5; ++i) {
+    short_burst(60'000, milliseconds(100));
+    short_burst(60'000, seconds(3));
+  }
+  EXPECT_EQ(meter_.rate_bytes_per_s(), 0);
+}
+
+TEST_F(Meter, HardlyAnyBytesSayNothingHoweverLongTheyTake) {
+  for (int i = 0; i < 5; ++i) short_burst(1000, seconds(3));
+  EXPECT_EQ(meter_.rate_bytes_per_s(), 0);
+  EXPECT_EQ(meter_.at_least_bytes_per_s(), 0);
+}
+
+// Payloads queue up faster than they leave.
+TEST_F(Meter, AQueueThatNeverEndsIsMeasuredOnASlowPath) {
+  round_trips(milliseconds(60), seconds(5));
+  meter_.on_burst(now_);
+  for (int i = 0; i < 5; ++i) meter_.on_acknowledged(50'000, false, now_ += seconds(10));
+  EXPECT_NEAR(meter_.rate_bytes_per_s(), 5'000, 50);
+}
+
+TEST_F(Meter, APathThatRecoversShowsByShortBursts) {
+  round_trips(milliseconds(60), milliseconds(60));
+  for (int i = 0; i < 3; ++i) short_burst(60'000, seconds(10));
+  EXPECT_NEAR(meter_.rate_bytes_per_s(), 6'000, 100);
+  for (int i = 0; i < 8; ++i) short_burst(60'000, milliseconds(200));
+  EXPECT_NEAR(meter_.rate_bytes_per_s(), 300'000, 5'000);
+  EXPECT_NEAR(meter_.rate_quantile_bytes_per_s(0.5), 300'000, 5'000);
+}
+
+TEST_F(Meter, ShortBurstsTakeNothingFromAMeasuredRate) {
+  burst(21, milliseconds(10));
+  for (int i = 0; i < 5; ++i) short_burst(60'000, milliseconds(100));
+  EXPECT_NEAR(meter_.rate_bytes_per_s(), 100.0 * kMiB, kMiB);
+}
+
+TEST_F(Meter, ASlowPathWhoseQueueIsFullIsCrowdedForAWhile) {
+  round_trips(milliseconds(60), seconds(3));
+  EXPECT_FALSE(meter_.is_crowded(now_)) << "nothing is known of its rate";
+  for (int i = 0; i < 2; ++i) short_burst(60'000, seconds(5));
+  EXPECT_FALSE(meter_.is_crowded(now_));
+  meter_.on_round_trip(seconds(3), now_);
+  EXPECT_TRUE(meter_.is_crowded(now_));
+  for (int i = 0; i < 50; ++i) meter_.on_round_trip(milliseconds(60), now_ += seconds(1));
+  EXPECT_TRUE(meter_.is_crowded(now_)) << "it may be so because less is sent";
+  EXPECT_FALSE(meter_.is_crowded(now_ + std::chrono::minutes(11)));
+}
+
+TEST_F(Meter, AFastPathIsNeverCrowded) {
+  burst(21, milliseconds(10));
+  for (int i = 0; i < 10; ++i) meter_.on_round_trip(seconds(3), now_);
+  EXPECT_FALSE(meter_.is_crowded(now_));
+}
+
+// While a session is away nothing is under way.
+TEST_F(Meter, WhatWasLostWithAConnectionIsNotWaitedFor) {
+  meter_.on_burst(now_);
+  meter_.on_acknowledged(50'000, false, now_ += seconds(1));
+  now_ += seconds(60);
+  meter_.on_burst(now_);
+  meter_.on_acknowledged(50'000, true, now_ += milliseconds(100));
+  EXPECT_EQ(meter_.rate_bytes_per_s(), 0);
 }
 
 TEST_F(Meter, NothingLostIsNoLimit) {
@@ -203,8 +306,8 @@ TEST_F(Meter, StallDeadlineFollowsTheTimesBetweenConfirmations) {
 }
 
 TEST_F(Meter, RoundTripIsSmoothed) {
-  meter_.on_round_trip(milliseconds(80));
-  meter_.on_round_trip(milliseconds(160));
+  meter_.on_round_trip(milliseconds(80), now_);
+  meter_.on_round_trip(milliseconds(160), now_);
   EXPECT_EQ(meter_.round_trip(), milliseconds(90));
 }
 

@@ -71,7 +71,25 @@ TEST_F(RouterTest, PoorLinkIsTriedAgainNowAndThenByAWholeBlob) {
     EXPECT_EQ(directly, router_.way(id, "b", {"b", "c"}) == kDirectly);
     direct += directly ? 1 : 0;
   }
+  EXPECT_EQ(direct, 2) << "it takes 33 times as long: every 32nd";
+}
+
+TEST_F(RouterTest, ALinkThatIsALittlePoorerIsTriedMoreOften) {
+  router_.on_measured("b", milliseconds(100), kMega);
+  int direct = 0;
+  for (int i = 0; i < 80; ++i) direct += way(router_, "b") == kDirectly ? 1 : 0;
   EXPECT_EQ(direct, 10);
+}
+
+TEST_F(RouterTest, WhatLinksCarryAtLeastIsEnoughToGoRoundAPoorOne) {
+  Router router("a", std::nullopt);
+  router.on_measured("b", milliseconds(100), 0, 0.1 * kMega);
+  router.on_measured("c", milliseconds(100), 0, 10 * kMega);
+  router.on_report("c", {{{"b", 50'000, 10'000'000}}});
+  EXPECT_EQ(way(router, "b"), kDirectly) << "perhaps it carries far more";
+  router.on_measured("b", milliseconds(100), 0.1 * kMega, 0.1 * kMega);
+  EXPECT_EQ(way(router, "b"), kThroughC);
+  EXPECT_EQ(router.report().links.size(), 2U) << "others may go over them, too";
 }
 
 TEST_F(RouterTest, DirectCanBeForced) {
@@ -153,6 +171,9 @@ TEST_F(RouterTest, RingIsChosenWhenEveryLinkIsMeasuredAndItIsMuchFaster) {
   report("c");
   EXPECT_THAT(way(router, "b", up), ElementsAre(Hop{"a", "b"}));
   report("d");
+  router.on_measured("c", milliseconds(20), 0, 10'000);
+  EXPECT_THAT(way(router, "b", up), ElementsAre(Hop{"a", "b"})) << "it may be wider than that";
+  router.on_measured("c", milliseconds(20), 10'000);
   EXPECT_THAT(way(router, "d", up), ElementsAre(Hop{"a", "b"}, Hop{"b", "c"}, Hop{"c", "d"}));
   EXPECT_THAT(way(router, "b", up), ElementsAre(Hop{"a", "b"}));
 }
