@@ -311,6 +311,14 @@ Recording read_recording(const std::filesystem::path& run, const Config& config)
 
 Tuning plan(const TuneOptions& options, const std::filesystem::path& run,
             const std::function<void(const std::string&)>& note) {
+  if (!std::filesystem::exists(run / "config.toml")) {
+    throw ConfigError(
+        run.string() +
+        ": has no config.toml. Only the directory of a run of `causeway simulate` can be planned "
+        "from: its configuration and all its regions are in it. Of a run that was started by "
+        "hand use the links that it measured: causeway tune CONFIG --links-run " +
+        run.string());
+  }
   return Planner(options, run, note).run();
 }
 

@@ -119,6 +119,12 @@ TEST_F(TuneTest, WhatARunKeptToMostlyIsItsK) {
   EXPECT_NEAR(recording.round_s, 0.9, 1e-6);
 }
 
+TEST_F(TuneTest, ARunThatWasStartedByHandIsRefusedWithWhatToDo) {
+  const auto by_hand = write("by-hand/us/events.jsonl", recorded_rounds(0.5, 0.9, 12));
+  EXPECT_THAT([&] { planned(by_hand.parent_path().parent_path()); },
+              testing::ThrowsMessage<ConfigError>(HasSubstr("tune CONFIG --links-run")));
+}
+
 TEST_F(TuneTest, ARecordingOfTooFewRoundsIsRefused) {
   write("run/regions/us/events.jsonl", recorded_rounds(0.5, 0.9, 2));
   EXPECT_THROW(read_recording(directory_.path() / "run", config()), ConfigError);
