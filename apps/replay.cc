@@ -14,6 +14,7 @@
 #include "apps/run/replay/credit.h"
 #include "apps/run/replay/proof_check.h"
 #include "apps/run/replay/replay.h"
+#include "apps/run/verify/region_ledger.h"
 
 namespace causeway::apps {
 namespace {
@@ -29,10 +30,10 @@ struct ReplayFlags {
 
 // For `causeway report`; a run that lies where nothing can be written has it on the screen alone.
 void keep_credit(const ReplayFlags& flags, const std::string& json) {
-  const std::filesystem::path& run = flags.options.paths.front();
-  if (flags.options.paths.size() > 1 || !std::filesystem::is_directory(run / "regions")) return;
+  const std::filesystem::path& directory = flags.options.paths.front();
+  if (flags.options.paths.size() > 1 || !run::stands_for_all_regions(directory)) return;
   try {
-    run::write_text_file(run / run::kCreditFile, json + "\n");
+    run::write_text_file(directory / run::kCreditFile, json + "\n");
   } catch (const std::system_error& error) {
     std::cerr << "not kept for `causeway report`: " << error.what() << "\n";
   }

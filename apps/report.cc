@@ -23,27 +23,21 @@ struct ReportFlags {
 };
 
 // The region itself, or those of a run: in regions/, or in it.
-std::vector<fs::path> regions_in(const fs::path& directory) {
+std::vector<fs::path> regions_of_run(const fs::path& directory) {
   if (run::was_started(directory)) return {directory};
-  const fs::path folder =
-      fs::is_directory(directory / "regions") ? directory / "regions" : directory;
-  if (!fs::is_directory(folder)) throw run::ConfigError(directory.string() + " is no directory");
-  std::vector<fs::path> regions;
-  for (const auto& entry : fs::directory_iterator(folder)) {
-    if (run::was_started(entry.path())) regions.push_back(entry.path());
-  }
+  if (!fs::is_directory(directory)) throw run::ConfigError(directory.string() + " is no directory");
+  const std::vector<fs::path> regions = run::regions_in(directory, run::was_started);
   if (regions.empty())
     throw run::ConfigError(directory.string() +
                            " holds no region that was started: name a region's directory (with "
                            "status.json), or a run's with such in it");
-  std::ranges::sort(regions);
   return regions;
 }
 
 std::vector<run::RegionHistory> histories_of(const ReportFlags& flags) {
   std::vector<run::RegionHistory> histories;
   for (const fs::path& directory : flags.directories) {
-    for (const fs::path& region : regions_in(directory))
+    for (const fs::path& region : regions_of_run(directory))
       histories.push_back(run::read_region_history(region));
   }
   std::ranges::sort(histories, {}, &run::RegionHistory::name);

@@ -46,17 +46,16 @@ struct Target {
   std::filesystem::path directory = {};  // on this host, for when nobody answers there
 };
 
-// Where the regions of a run lie: of `causeway simulate` in regions/, of one that was started by
-// hand in it. Empty: it is no run's directory.
-std::filesystem::path regions_of(const std::filesystem::path& directory) {
-  if (std::filesystem::is_directory(directory / "regions")) return directory / "regions";
-  if (!std::filesystem::is_directory(directory) || run::was_started(directory)) return {};
-  const std::filesystem::directory_iterator entries(directory);
-  return std::any_of(begin(entries), end(entries), run::was_started) ? directory : "";
+// Of `causeway simulate` also those that were not started yet.
+std::vector<std::filesystem::path> regions_of_run(const std::filesystem::path& directory) {
+  const bool simulated = run::regions_folder(directory) != directory;
+  if (simulated) return run::regions_in(directory, [](const auto&) { return true; });
+  if (run::was_started(directory)) return {};
+  return run::regions_in(directory, run::was_started);
 }
 
 bool is_run(const std::filesystem::path& directory) {
-  return !regions_of(directory).empty();
+  return run::regions_folder(directory) != directory || !regions_of_run(directory).empty();
 }
 
 std::vector<Target> targets_of(const StatusFlags& flags) {
@@ -66,12 +65,8 @@ std::vector<Target> targets_of(const StatusFlags& flags) {
       targets.push_back({"", given});
       continue;
     }
-    const std::filesystem::path regions = regions_of(given);
-    for (const auto& entry : std::filesystem::directory_iterator(regions)) {
-      // Beside regions that were started by hand other files may lie.
-      if (regions != given || run::was_started(entry.path()))
-        targets.push_back({entry.path().filename(), entry.path()});
-    }
+    for (const std::filesystem::path& region : regions_of_run(given))
+      targets.push_back({region.filename(), region});
   }
   if (!flags.config.empty()) {
     const run::Config config = run::load_config(flags.config, {});

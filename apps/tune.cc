@@ -229,7 +229,9 @@ void add_plan(CLI::App& app, int& exit_code) {
   auto recorded = std::make_shared<std::filesystem::path>();
   CLI::App* command =
       app.add_subcommand("plan", "Predict a recorded run under other links, K, codec or overlap");
-  command->add_option("--what-if", *recorded, "The recorded run's directory")->required();
+  command
+      ->add_option("--what-if", *recorded, "The directory of a recorded run of `causeway simulate`")
+      ->required();
   command->add_option("--links", flags->options.links,
                       "Scenario file of other links (default: those of the run)");
   add_grid_flags(*command, *flags);

@@ -86,6 +86,22 @@ bool was_started(const std::filesystem::path& region_directory) {
   return std::filesystem::exists(region_directory / "status.json");
 }
 
+std::filesystem::path regions_folder(const std::filesystem::path& run) {
+  return std::filesystem::is_directory(run / "regions") ? run / "regions" : run;
+}
+
+std::vector<std::filesystem::path> regions_in(
+    const std::filesystem::path& run,
+    const std::function<bool(const std::filesystem::path&)>& is_region) {
+  std::vector<std::filesystem::path> regions;
+  const std::filesystem::path folder = regions_folder(run);
+  if (!std::filesystem::is_directory(folder)) return regions;
+  for (const auto& entry : std::filesystem::directory_iterator(folder))
+    if (is_region(entry.path())) regions.push_back(entry.path());
+  std::ranges::sort(regions);
+  return regions;
+}
+
 std::optional<RegionStatus> read_status(const std::filesystem::path& region_directory) {
   return diloco::parse_region_status(read_text_file(region_directory / "status.json"));
 }

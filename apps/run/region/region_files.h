@@ -6,6 +6,7 @@
 #include <chrono>
 #include <cstdint>
 #include <filesystem>
+#include <functional>
 #include <optional>
 #include <stdexcept>
 #include <string>
@@ -21,6 +22,14 @@ using diloco::LinkTotals;
 using diloco::RegionStatus;
 
 bool was_started(const std::filesystem::path& region_directory);  // a coordinator was, in it
+// Where the regions of a run lie: of `causeway simulate` in its regions/, of one that was started
+// by hand in the run's directory itself.
+std::filesystem::path regions_folder(const std::filesystem::path& run);
+// What `is_region` takes of that folder, sorted. Beside regions that were started by hand other
+// files may lie. Empty: it is no run's directory.
+std::vector<std::filesystem::path> regions_in(
+    const std::filesystem::path& run,
+    const std::function<bool(const std::filesystem::path&)>& is_region);
 std::optional<RegionStatus> read_status(const std::filesystem::path& region_directory);
 // Training loss of the last inner step: any number. None: not known yet, not reported, or it was
 // no number.

@@ -21,7 +21,7 @@
 namespace causeway::run {
 
 struct ReplayOptions {
-  std::vector<std::filesystem::path> paths;  // of regions, or of runs with regions/ in them
+  std::vector<std::filesystem::path> paths;  // of regions, or of runs with regions in them
   std::filesystem::path certificates;        // as for verify()
   std::vector<std::string> overrides;        // of the configuration that was kept
   diloco::Round from = 0;                    // begin with the newest state kept up to this version

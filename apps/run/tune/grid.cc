@@ -4,6 +4,7 @@
 #include <cmath>
 #include <set>
 
+#include "apps/run/learning/recipe.h"
 #include "inter/base/text.h"
 
 namespace causeway::run {
@@ -129,7 +130,28 @@ class Chooser {
   Choices out_;
 };
 
+// "auto" stays where it comes to what the row has.
+diloco::ExchangeKind exchange_set(const Config& config, const tuner::Row& row) {
+  const diloco::ExchangeKind configured = config.sync.rules.exchange;
+  const bool stays = configured == diloco::ExchangeKind::automatic &&
+                     exchange_with(configured, row.overlap.variant,
+                                   has_sparse_codec(config, row.codec)) == row.exchange;
+  return stays ? configured : row.exchange;
+}
+
 }  // namespace
+
+Config with_choice(const Config& configured, const tuner::Row& row) {
+  Config config = with(configured, {row.inner, row.codec});
+  config.train.k = row.k;
+  config.overlap.variant = row.overlap.variant;
+  config.overlap.fragments = row.overlap.fragments;
+  if (row.overlap.variant == tuner::Variant::streaming)
+    config.sync.overlap_steps = row.overlap.overlap_steps;
+  config.links.topology = row.topology;
+  config.sync.rules.exchange = exchange_set(configured, row);
+  return config;
+}
 
 std::vector<tuner::Overlap> overlaps_of(const Grid& grid, const Config& config) {
   std::vector<tuner::Overlap> overlaps;

@@ -32,6 +32,9 @@ std::vector<diloco::tuner::Overlap> overlaps_of(const Grid& grid, const Config& 
 // next exchange. Throws ConfigError if nothing is left.
 Choices choices_of(const Grid& grid, const PredictInput& input);
 
+// The configuration that makes this choice.
+Config with_choice(const Config& configured, const diloco::tuner::Row& row);
+
 // Powers of two around the optimum of the closed form and around `k`, which is among them; none
 // above `steps`, those of the run.
 std::vector<std::uint32_t> k_grid(std::uint32_t k, double step_s, double exchange_s,

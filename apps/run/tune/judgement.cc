@@ -28,12 +28,18 @@ bool calibrated(const Tuning& tuning) {
   return tuning.calibration.known();
 }
 
+// How to measure what was not, as the end of a sentence; empty where nobody can.
+std::string to_calibrate(const Tuning& tuning) {
+  if (tuning.by_program) return "";
+  return tuning.recorded ? "; calibrate with `causeway tune --calibrate SECONDS`"
+                         : "; calibrate with --calibrate SECONDS";
+}
+
 void warn_of_lockstep(Tuning& tuning) {
   tuning.warnings.push_back(
       "this assumes that synchronising every step needs as many steps as K = " +
       format_fixed(tuning.price.k_reference, 0) +
-      ". It may need fewer, so what is saved against it is an upper bound" +
-      (tuning.by_program ? "" : "; --calibrate measures it"));
+      ". It may need fewer, so what is saved against it is an upper bound" + to_calibrate(tuning));
 }
 
 // What others than the configured one need.
@@ -63,7 +69,7 @@ void judge_price(Tuning& tuning) {
     if (n < 35 * kMillion || n > 4 * kBillion) {
       tuning.warnings.push_back("the model has " + format_count(tuning.probe.parameters) +
                                 " parameters, but the published prices of K are for 35M to 4B" +
-                                (tuning.by_program ? "" : "; calibrate with --calibrate SECONDS"));
+                                to_calibrate(tuning));
     }
     warn_of_lockstep(tuning);
     return;
@@ -244,7 +250,12 @@ void judge_probe(Tuning& tuning) {
 }
 
 void judge_times(Tuning& tuning, const Comparison& comparison) {
-  if (tuning.probe.steps == 0) {
+  if (tuning.recorded) {
+    tuning.reasons.emplace_back(
+        tuning.probe.timed_steps
+            ? "the time of a step is that of the recorded run, whose steps were timed waits"
+            : "the time of a step is that of the recorded run");
+  } else if (tuning.probe.steps == 0) {
     tuning.reasons.push_back("the time of a step was given, not measured");
   } else if (tuning.probe.timed_steps) {
     tuning.reasons.push_back("steps are timed waits");

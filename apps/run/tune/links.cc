@@ -19,7 +19,7 @@ constexpr std::size_t kRingOrdersMax = 8;  // regions whose orders are all tried
 
 std::optional<LinkStatus> measured_link(const std::filesystem::path& run, const std::string& from,
                                         const std::string& to) {
-  const auto status = read_status(run / "regions" / from);
+  const auto status = read_status(regions_folder(run) / from);
   if (!status) return std::nullopt;
   const auto link = status->links.find(to);
   return link == status->links.end() ? std::nullopt : std::optional(link->second);

@@ -7,6 +7,7 @@
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
+#include "apps/run/learning/recipe.h"
 #include "apps/run/page/format.h"
 #include "apps/run/probe/probe.h"
 #include "apps/run/probe/program_probe.h"
@@ -103,6 +104,7 @@ class Planner {
   Tuning run() {
     out_.name = config_.name;
     out_.by_program = !config_.built_in_trainer();
+    out_.recorded = true;
     out_.regions = names_of(config_);
     out_.steps = config_.train.steps;
     out_.configured = recipe_of(config_);
@@ -124,6 +126,8 @@ class Planner {
     if (options_.links.empty()) note_recorded();
     tuner::price_rows(out_.forecast.rows, out_.price, double(out_.steps));
     out_.recommendation = tuner::recommend(out_.forecast.rows, out_.price);
+    if (out_.recommendation)
+      out_.settings = settings_between(config_, with_choice(config_, out_.recommended()));
     judge(out_);
     if (!explanation_.empty()) out_.reasons.insert(out_.reasons.begin(), explanation_);
     return std::move(out_);
@@ -173,6 +177,7 @@ class Planner {
     return {.k = recording_.k,
             .codec = config_.codec.matrix,
             .bits_per_parameter = out_.probe.codecs.front().bits_per_parameter,
+            .inner = out_.configured.inner,
             .overlap = overlap_,
             .topology = config_.links.topology,
             .exchange = exchange_with(config_.sync.rules.exchange, overlap_.variant,
@@ -210,6 +215,7 @@ class Planner {
     }
     Choices choices = choices_of(grid, input(links));
     out_.warnings.insert(out_.warnings.end(), choices.warnings.begin(), choices.warnings.end());
+    for (tuner::Row& row : choices.rows) row.inner = out_.configured.inner;
     const bool there = std::ranges::any_of(
         choices.rows, [this](const tuner::Row& row) { return is_recorded(row); });
     if (!there) choices.rows.insert(choices.rows.begin(), recorded_choice());
@@ -305,6 +311,14 @@ Recording read_recording(const std::filesystem::path& run, const Config& config)
 
 Tuning plan(const TuneOptions& options, const std::filesystem::path& run,
             const std::function<void(const std::string&)>& note) {
+  if (!std::filesystem::exists(run / "config.toml")) {
+    throw ConfigError(
+        run.string() +
+        ": has no config.toml. Only the directory of a run of `causeway simulate` can be planned "
+        "from: its configuration and all its regions are in it. Of a run that was started by "
+        "hand use the links that it measured: causeway tune CONFIG --links-run " +
+        run.string());
+  }
   return Planner(options, run, note).run();
 }
 

@@ -112,7 +112,8 @@ class Tuner {
     rehearse(links);
     tuner::price_rows(out_.forecast.rows, out_.price, double(out_.steps));
     out_.recommendation = tuner::recommend(out_.forecast.rows, out_.price);
-    if (out_.recommendation) out_.settings = settings_between(config_, as(out_.recommended()));
+    if (out_.recommendation)
+      out_.settings = settings_between(config_, with_choice(config_, out_.recommended()));
     if (options_.measure_s > 0 || options_.measure_all) measure(links);
     judge(out_);
     return std::move(out_);
@@ -266,27 +267,6 @@ class Tuner {
     return overlaps;
   }
 
-  Config as(const tuner::Row& row) const {
-    Config config = with(config_, {row.inner, row.codec});
-    config.train.k = row.k;
-    config.overlap.variant = row.overlap.variant;
-    config.overlap.fragments = row.overlap.fragments;
-    if (row.overlap.variant == tuner::Variant::streaming)
-      config.sync.overlap_steps = row.overlap.overlap_steps;
-    config.links.topology = row.topology;
-    config.sync.rules.exchange = exchange_set(row);
-    return config;
-  }
-
-  // "auto" stays where it comes to what the row has.
-  diloco::ExchangeKind exchange_set(const tuner::Row& row) const {
-    const diloco::ExchangeKind configured = config_.sync.rules.exchange;
-    const bool stays = configured == diloco::ExchangeKind::automatic &&
-                       exchange_with(configured, row.overlap.variant,
-                                     has_sparse_codec(config_, row.codec)) == row.exchange;
-    return stays ? configured : row.exchange;
-  }
-
   // How much longer a step takes with the other inner optimizer, on this machine. In turns, and of
   // each the quickest: what else runs here now and then says nothing about either.
   void probe_other_inner() {
@@ -429,7 +409,7 @@ class Tuner {
         "links.topology=" + topology_name(row.topology),
         "sync.exchange=" + exchange_name(row.exchange),
         "wan.profile=" + links_file_.string()};
-    if (as(row).codec.feedback) overrides.emplace_back("codec.feedback=true");
+    if (with_choice(config_, row).codec.feedback) overrides.emplace_back("codec.feedback=true");
     runs.run(name, overrides, {.shaped = true});
     auto measured = measured_round_s(runs.path(name), out_.regions);
     if (measured) *measured *= row.overlap.fragments;  // the log's rounds are of one fragment

@@ -50,6 +50,7 @@ struct Tuning {
   std::string links;  // where they come from
   std::vector<std::string> regions;
   bool by_program = false;  // trained by the user's own: nobody else can calibrate or time it
+  bool recorded = false;    // a plan: the times of steps are those of a recorded run
   std::uint64_t steps = 0;  // of the configuration: what its target loss needs at K0
   Recipe configured;
   diloco::tuner::Variant configured_variant =

@@ -10,6 +10,7 @@
 #include <fmt/format.h>
 #include <spdlog/spdlog.h>
 
+#include "apps/run/region/region_files.h"
 #include "diloco/files/archive.h"
 #include "diloco/files/error.h"
 #include "diloco/files/file_io.h"
@@ -29,20 +30,18 @@ namespace fs = std::filesystem;
   throw std::system_error(make_error_code(diloco::Errc::lineage), path.string() + why);
 }
 
-std::vector<fs::path> regions_of(const fs::path& path) {
-  std::vector<fs::path> regions;
-  if (fs::is_directory(path / "regions")) {
-    for (const auto& entry : fs::directory_iterator(path / "regions")) {
-      if (fs::exists(entry.path() / "ledger" / "records")) regions.push_back(entry.path());
-    }
-    std::ranges::sort(regions);
-  } else if (fs::exists(path / "ledger" / "records")) {
-    regions.push_back(path);
-  }
+bool has_ledger(const fs::path& directory) {
+  return fs::exists(directory / "ledger" / "records");
+}
+
+std::vector<fs::path> ledgers_in(const fs::path& path) {
+  if (!stands_for_all_regions(path)) return {path};
+  std::vector<fs::path> regions = regions_in(path, has_ledger);
   if (regions.empty()) {
     refuse_directory(path,
-                     " has no ledger/records: name a region's directory, such as "
-                     "runs/NAME/regions/REGION, or a run's with regions/ in it");
+                     " has no ledger/records, and no directory in it or in its regions/ has: name "
+                     "a region's directory (runs/NAME/REGION, or runs/NAME/regions/REGION of "
+                     "`causeway simulate`), or the run's (runs/NAME)");
   }
   return regions;
 }
@@ -62,11 +61,15 @@ std::string name_of(const fs::path& directory, const std::vector<diloco::LedgerE
 
 }  // namespace
 
+bool stands_for_all_regions(const fs::path& path) {
+  return fs::is_directory(path / "regions") || !has_ledger(path);
+}
+
 std::vector<fs::path> region_directories(const std::vector<fs::path>& paths) {
   std::vector<fs::path> regions;
   std::set<fs::path> seen;
   for (const fs::path& path : paths) {
-    for (const fs::path& region : regions_of(path)) {
+    for (const fs::path& region : ledgers_in(path)) {
       if (!seen.insert(fs::weakly_canonical(region)).second)
         refuse_directory(region, " was named twice: what is compared with itself is always equal");
       regions.push_back(region);

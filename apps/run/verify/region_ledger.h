@@ -25,9 +25,13 @@ struct RegionLedger {
   std::size_t torn_bytes = 0;  // of a last entry that was being written, or is damaged
 };
 
-// Of each path, which is a region's directory or a run's with regions/ in it: the regions'. Throws
-// std::system_error (diloco::Errc::lineage) saying what to name if it is neither, or if one comes
-// twice.
+// It is a run's directory, or a copy of one, and not a region's. That of `causeway simulate` has a
+// link to a region's ledger beside its regions/.
+bool stands_for_all_regions(const std::filesystem::path& path);
+
+// Of each path, which is a region's directory or a run's with such in its regions/ or in itself:
+// the regions'. Throws std::system_error (diloco::Errc::lineage) saying what to name if it is
+// neither, or if one comes twice.
 std::vector<std::filesystem::path> region_directories(
     const std::vector<std::filesystem::path>& paths);
 

@@ -19,7 +19,7 @@ struct Verification {
   bool verified() const { return same && complete; }
 };
 
-// `paths`: of regions, or of runs with regions/ in them. `certificates`: the directory of `causeway
+// `paths`: of regions, or of runs with regions in them. `certificates`: the directory of `causeway
 // certs`, to check signatures with; empty: that beside the regions, or no signature is checked, and
 // nothing is told that only a signature makes true: the verification is not complete then. Throws
 // std::system_error (diloco::Errc::lineage) if a ledger is missing, empty or damaged, or if they

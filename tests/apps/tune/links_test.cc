@@ -45,6 +45,15 @@ TEST_F(TuneLinksOfARun, MayBeThoseThatCoordinatorsMeasured) {
   EXPECT_THROW(links_of_run(run_.path(), {"us", "asia"}), ConfigError);
 }
 
+TEST_F(TuneLinksOfARun, AreFoundWhereARunThatWasStartedByHandHasThem) {
+  run_.write("us/status.json",
+             R"({"links": {"eu": {"round_trip_ms": 80.0, "rate_mbit_s": 50.0}}})");
+  run_.write("eu/status.json",
+             R"({"links": {"us": {"round_trip_ms": 80.0, "rate_mbit_s": 25.0}}})");
+  const auto links = link_matrix(links_of_run(run_.path(), {"us", "eu"}), {"us", "eu"});
+  EXPECT_NEAR(links.at({"us", "eu"}).bytes_per_s, 6.25e6, 1);
+}
+
 TEST_F(TuneLinksOfARun, HaveTheSpreadThatItMeasured) {
   const auto write_status = [&](const std::string& from, const std::string& to,
                                 const std::string& more) {

@@ -51,6 +51,26 @@ TEST_F(TuneTest, ARecordedRunIsReplayedUnderOtherLinks) {
   EXPECT_FALSE(far.forecast.rows.front().measured_round_s);
 }
 
+TEST_F(TuneTest, APlanSaysWhatToSetAndWhereItsStepTimesComeFrom) {
+  const auto run = recorded(recorded_rounds(0.5, 0.9, 12));
+  const Tuning longer = planned(run);
+  ASSERT_EQ(longer.recommended().k, 20U);
+  EXPECT_THAT(longer.settings, testing::ElementsAre("train.k = 20"));
+  const std::string text = tuning_text(longer);
+  EXPECT_THAT(text, HasSubstr("To set in the configuration:\n    train.k = 20\n"));
+  EXPECT_THAT(text, HasSubstr("that of the recorded run, whose steps were timed waits"));
+  EXPECT_THAT(text, Not(HasSubstr("was given, not measured")));
+  EXPECT_THAT(text, Not(HasSubstr("times as long as one with")));
+  EXPECT_THAT(text, HasSubstr("`causeway tune --calibrate SECONDS`")) << "plan has no such flag";
+  const auto json = nlohmann::json::parse(tuning_json(longer));
+  EXPECT_EQ(json.at("settings"), nlohmann::json({"train.k = 20"}));
+  EXPECT_EQ(json.at("recommended").at("inner_optimizer"), "adamw");
+
+  const Tuning shorter = planned(run, {}, 1);
+  ASSERT_EQ(shorter.recommended().k, 10U);
+  EXPECT_THAT(tuning_text(shorter), HasSubstr("The configuration says all this already"));
+}
+
 // Rounds of one fragment have K / P steps.
 TEST_F(TuneTest, ARecordedRunInFragmentsIsTakenAsOne) {
   const auto run = recorded(recorded_rounds(0.25, 0.5, 12, 5),
@@ -97,6 +117,12 @@ TEST_F(TuneTest, WhatARunKeptToMostlyIsItsK) {
   const Recording recording = read_recording(recorded(rounds), config());
   EXPECT_EQ(recording.k, 10U);
   EXPECT_NEAR(recording.round_s, 0.9, 1e-6);
+}
+
+TEST_F(TuneTest, ARunThatWasStartedByHandIsRefusedWithWhatToDo) {
+  const auto by_hand = write("by-hand/us/events.jsonl", recorded_rounds(0.5, 0.9, 12));
+  EXPECT_THAT([&] { planned(by_hand.parent_path().parent_path()); },
+              testing::ThrowsMessage<ConfigError>(HasSubstr("tune CONFIG --links-run")));
 }
 
 TEST_F(TuneTest, ARecordingOfTooFewRoundsIsRefused) {

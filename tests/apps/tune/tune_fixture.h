@@ -71,10 +71,11 @@ class TuneTest : public testing::Test {
     write("run/regions/us/events.jsonl", rounds);
     return write("run/regions/eu/events.jsonl", rounds).parent_path().parent_path().parent_path();
   }
-  Tuning planned(const std::filesystem::path& run, const std::filesystem::path& links = {}) {
+  Tuning planned(const std::filesystem::path& run, const std::filesystem::path& links = {},
+                 std::uint32_t k = 20) {
     TuneOptions asked;
     asked.cache = directory_.path() / "cache";
-    asked.grid.ks = {20};
+    asked.grid.ks = {k};
     asked.links = links;
     return plan(asked, run, [](const std::string&) {});
   }

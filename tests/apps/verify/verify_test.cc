@@ -424,6 +424,25 @@ TEST_F(Verify, RegionsOfDifferentRunsAreRefused) {
   EXPECT_THAT(refusal({east, west}), HasSubstr("is of run run-2, but"));
 }
 
+// As one that was started by hand lies: no regions/, and other files beside the regions.
+TEST_F(Verify, ARunsDirectoryStandsForTheRegionsInIt) {
+  const std::filesystem::path east = write({.name = "east"}), west = write({.name = "west"});
+  const std::filesystem::path run = directory_.path();
+  EXPECT_THAT(region_directories({run}), testing::ElementsAre(run / "east", run / "west"));
+  EXPECT_THAT(verify({run}, certificates()).lines,
+              Contains("west: 3 entries, all signed by its certificate"));
+  EXPECT_TRUE(stands_for_all_regions(run));
+  EXPECT_FALSE(stands_for_all_regions(east)) << "nothing is kept in it for the whole run";
+
+  const std::filesystem::path simulated = run / "simulated";
+  std::filesystem::create_directories(simulated / "regions");
+  std::filesystem::rename(east, simulated / "regions" / "east");
+  std::filesystem::create_directory_symlink("regions/east/ledger", simulated / "ledger");
+  EXPECT_THAT(region_directories({simulated}),
+              testing::ElementsAre(simulated / "regions" / "east"));
+  EXPECT_TRUE(stands_for_all_regions(simulated)) << "its ledger/ is a region's";
+}
+
 TEST_F(Verify, ADirectoryWithoutALedgerIsRefusedWithWhatToName) {
   EXPECT_THAT(refusal({write({.name = "east"}), directory_ / "nowhere"}),
               HasSubstr("name a region's directory"));
