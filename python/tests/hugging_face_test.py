@@ -102,5 +102,22 @@ class Ends(ATrainer):
         self.assertEqual((trainer.state.global_step, trainer.state.max_steps, trainer.state.num_train_epochs), (8, 24, 3))
 
 
+class Unknown(ATrainer):
+    """The run's steps, where the coordinator is on another host."""
+    ELSEWHERE = {"coordinator": "elsewhere:1"}
+
+    def test_a_trainer_that_would_end_before_the_run_is_refused(self):
+        with self.in_a_run(*rounds(10), told=False, also=self.ELSEWHERE, num_train_epochs=3) as trainer:
+            with self.assertRaisesRegex(ValueError, "this Trainer ends after 30 steps, and the run has 40: set CAUSEWAY_STEPS=40"):
+                trainer.train()
+        self.assertEqual(trainer.taken, [])
+
+    def test_a_schedule_that_is_longer_than_the_run_is_told(self):
+        with self.in_a_run(*rounds(6), told=False, also=self.ELSEWHERE, num_train_epochs=3) as trainer:
+            with self.assertWarnsRegex(UserWarning, "schedule is laid out for 30 steps, and the run has 24"):
+                trainer.train()
+        self.assertEqual(trainer.taken, list(range(24)))
+
+
 if __name__ == "__main__":
     unittest.main()

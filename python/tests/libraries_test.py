@@ -1,6 +1,7 @@
 """What Transformers and Lightning make of a run, with a worker's double: their own counts of epochs, batches and losses."""
 import importlib.util
 import logging
+import math
 import os
 import tempfile
 import unittest
@@ -57,7 +58,7 @@ class ATrainer(unittest.TestCase):
 
 @needs("lightning")
 class Lightning(unittest.TestCase):
-    def fit(self, planned, training_step, schedule=lambda optimizer: None, automatic=True, batches=6, **settings):
+    def fit(self, planned, training_step, schedule=lambda optimizer: None, automatic=True, batches=6, told=None, run=(), **settings):
         """The losses that the run hears. An epoch has `batches`; `schedule` gives what Lightning takes as an lr_scheduler."""
         import lightning
 
@@ -79,12 +80,21 @@ class Lightning(unittest.TestCase):
                 scheduler = schedule(optimizer)
                 return {"optimizer": optimizer, **({"lr_scheduler": scheduler} if scheduler else {})}
 
-        with a_run(*planned) as (worker, directory):
-            callback = RunCallback(directory=directory)
-            lightning.Trainer(accelerator="cpu", logger=False, enable_checkpointing=False, enable_progress_bar=False,
-                              enable_model_summary=False, default_root_dir=directory, callbacks=[callback], **settings).fit(
-                Module(), torch.utils.data.DataLoader(torch.ones(batches, 1)))
+        told = unittest.mock.patch.dict(os.environ, {"CAUSEWAY_STEPS": str(planned[-1].run_steps)} if told is None else told)
+        with a_run(*planned) as (worker, directory), told:
+            callback = RunCallback(directory=directory, **dict(run))
+            self.trainer = lightning.Trainer(accelerator="cpu", logger=False, enable_checkpointing=False, enable_progress_bar=False,
+                                             enable_model_summary=False, default_root_dir=directory, callbacks=[callback], **settings)
+            self.trainer.fit(Module(), torch.utils.data.DataLoader(torch.ones(batches, 1)))
         return worker.losses
+
+    def test_steps_that_are_not_known_before_are_told(self):
+        def schedule(optimizer):
+            self.assertEqual(self.trainer.estimated_stepping_batches, math.inf)
+
+        with self.assertLogs("causeway", "WARNING") as said:
+            self.fit(rounds(1), lambda module, loss, index: loss, schedule, told={}, run={"coordinator": "elsewhere:1"})
+        self.assertIn("the run's steps are not known on this host", said.output[0])
 
     def told(self, accumulate, training_step, **settings):
         """With rounds of one step."""

@@ -7,14 +7,18 @@ which a schedule is laid out with. Lightning reads its own data in its own order
 """
 from __future__ import annotations
 
+import logging
 from typing import Any
 
 import lightning
 
+from .awaited import steps_awaited
 from .pushed import Pushed
-from .run import Run, Step, steps_told
+from .run import Run, Step
 from .schedules import Schedules, tell_left
 from .shards import problem_of
+
+log = logging.getLogger("causeway")
 
 
 class RunCallback(lightning.Callback):
@@ -37,9 +41,12 @@ class RunCallback(lightning.Callback):
         if stage != "fit":
             return
         trainer.fit_loop.max_epochs = -1
-        steps = steps_told(self.settings.get("directory"))
+        steps = steps_awaited(self.settings)
         if steps is not None:
             trainer.fit_loop.epoch_loop.max_steps = steps
+        elif trainer.max_steps == -1:
+            log.warning("the run's steps are not known on this host, so trainer.estimated_stepping_batches is infinite, and no schedule can be "
+                        "laid out with it: set CAUSEWAY_STEPS")
 
     def on_fit_start(self, trainer: lightning.Trainer, pl_module: lightning.LightningModule) -> None:
         """The schedulers are made, and no state of an earlier life is taken up yet."""

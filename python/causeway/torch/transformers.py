@@ -14,8 +14,9 @@ from typing import Any
 
 import transformers
 
+from .awaited import steps_awaited
 from .pushed import Pushed
-from .run import Run, Step, steps_told
+from .run import Run, Step
 from .schedules import Schedules
 
 log = logging.getLogger("causeway")
@@ -48,7 +49,7 @@ class RunCallback(transformers.TrainerCallback):
         return self._pushed.step if self._pushed else None
 
     def on_init_end(self, args: Any, state: Any, control: Any, **others: Any) -> None:
-        steps = steps_told(self.settings.get("directory"))
+        steps = steps_awaited(self.settings)
         if steps is not None:
             args.max_steps = RunSteps(steps)
 
@@ -63,14 +64,22 @@ class RunCallback(transformers.TrainerCallback):
             control.should_training_stop = True
             leave_empty(train_dataloader)
             return
+        self._check_steps(args, state)
         if isinstance(args.max_steps, RunSteps):
             state.num_train_epochs = args.max_steps.epochs  # for displays
         self._pushed.schedule()
-        steps = self._pushed.run.run_steps
-        if steps != args.max_steps and args.lr_scheduler_type not in ("constant", "constant_with_warmup", "inverse_sqrt"):
-            warnings.warn(f"the learning rate's schedule is laid out for {args.max_steps} steps, and the run has {steps}: set "
-                          f"CAUSEWAY_STEPS={steps}, or args.max_steps, before the Trainer is made", stacklevel=2)
         self._count(state)
+
+    def _check_steps(self, args: Any, state: Any) -> None:
+        assert self._pushed is not None
+        steps, laid_out = self._pushed.run.run_steps or 0, int(state.max_steps)
+        if not isinstance(args.max_steps, RunSteps) and laid_out < steps:
+            self._pushed.run.leave()
+            raise ValueError(f"this Trainer ends after {laid_out} steps, and the run has {steps}: set CAUSEWAY_STEPS={steps} before the "
+                             f"Trainer is made, or max_steps={steps} in its TrainingArguments")
+        if steps != laid_out and args.lr_scheduler_type not in ("constant", "constant_with_warmup", "inverse_sqrt"):
+            warnings.warn(f"the learning rate's schedule is laid out for {laid_out} steps, and the run has {steps}: set "
+                          f"CAUSEWAY_STEPS={steps}, or args.max_steps, before the Trainer is made", stacklevel=3)
 
     def _count(self, state: Any) -> None:
         """A Trainer saves and evaluates at its last step. This tells it which one that is, as it counts."""
