@@ -119,5 +119,17 @@ class Unknown(ATrainer):
         self.assertEqual(trainer.taken, list(range(24)))
 
 
+class Stops(ATrainer):
+    def test_another_callbacks_stop_counts_and_says_what_it_does_to_the_others(self):
+        class Stop(TrainerCallback):
+            def on_step_end(self, args, state, control, **others):
+                control.should_training_stop = state.global_step == 6
+
+        with self.in_a_run(*rounds(6), callbacks=[Stop()]) as trainer:
+            with self.assertWarnsRegex(UserWarning, "training ended before the run did"):
+                trainer.train()
+        self.assertEqual(trainer.taken, list(range(6)))
+
+
 if __name__ == "__main__":
     unittest.main()

@@ -89,7 +89,11 @@ class RunCallback(transformers.TrainerCallback):
 
     def on_step_end(self, args: Any, state: Any, control: Any, **others: Any) -> None:
         assert self._pushed is not None
-        control.should_training_stop = not self._pushed.advance()
+        own = state.global_step >= state.max_steps  # then the Trainer's own flow has told it to stop
+        if not self._pushed.advance():
+            control.should_training_stop = True
+        elif own:
+            control.should_training_stop = False  # a round is done again
         self._pushed.schedule()
         self._count(state)
 
