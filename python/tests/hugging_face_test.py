@@ -131,5 +131,22 @@ class Stops(ATrainer):
         self.assertEqual(trainer.taken, list(range(6)))
 
 
+class Counts(ATrainer):
+    """The samples of a step."""
+
+    def test_others_than_the_trainer_reads_are_refused(self):
+        with self.in_a_run(*rounds(2), gradient_accumulation_steps=3) as trainer:
+            with self.assertRaisesRegex(ValueError, "reads 12 samples .batch 4 x gradient_accumulation_steps=3 x 1 processes., and "
+                                                    "samples_per_step is 4: give 12"):
+                trainer.train()
+
+    def test_those_of_the_trainer_count_where_none_are_given(self):
+        with a_run(*rounds(2)) as (_, directory):
+            os.environ["CAUSEWAY_STEPS"] = "8"
+            callback = RunCallback(directory=directory)
+            self.trainer([callback], gradient_accumulation_steps=3).train()
+        self.assertEqual(callback._pushed.run.samples_per_step, 12)
+
+
 if __name__ == "__main__":
     unittest.main()

@@ -6,6 +6,7 @@ import os
 import tempfile
 import unittest
 import unittest.mock
+import warnings
 
 import torch
 from torch.optim.lr_scheduler import CosineAnnealingLR, ExponentialLR, LinearLR, SequentialLR
@@ -95,6 +96,14 @@ class Lightning(unittest.TestCase):
         with self.assertLogs("causeway", "WARNING") as said:
             self.fit(rounds(1), lambda module, loss, index: loss, schedule, told={}, run={"coordinator": "elsewhere:1"})
         self.assertIn("the run's steps are not known on this host", said.output[0])
+
+    def test_samples_that_a_step_reads_and_the_run_does_not_count_are_told(self):
+        for accumulate, counted, is_told in ((3, 1, True), (3, 3, False)):
+            with warnings.catch_warnings(record=True) as said:
+                warnings.simplefilter("always")
+                self.fit(rounds(1), lambda module, loss, index: loss, run={"samples_per_step": counted}, accumulate_grad_batches=accumulate)
+            told = "a step of this Trainer reads 3 samples (batch_size=1 x accumulate_grad_batches=3 x 1 processes), and the run counts 1"
+            self.assertEqual(any(told in str(one.message) for one in said), is_told)
 
     def told(self, accumulate, training_step, **settings):
         """With rounds of one step."""

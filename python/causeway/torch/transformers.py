@@ -59,7 +59,8 @@ class RunCallback(transformers.TrainerCallback):
             self._pushed.run.leave()  # of a training that an exception ended
         if state.global_step > 0:
             leave_checkpoint(args)
-        self._pushed = Pushed(Run(model, optimizer, **self.settings), Schedules([lr_scheduler] if lr_scheduler is not None else []))
+        schedules = Schedules([lr_scheduler] if lr_scheduler is not None else [])
+        self._pushed = Pushed(Run(model, optimizer, **with_samples(self.settings, args, state)), schedules)
         if not self._pushed.begin():
             control.should_training_stop = True
             leave_empty(train_dataloader)
@@ -104,6 +105,19 @@ class RunCallback(transformers.TrainerCallback):
     def on_train_end(self, args: Any, state: Any, control: Any, **others: Any) -> None:
         if self._pushed is not None:
             self._pushed.end()
+
+
+def with_samples(settings: dict[str, Any], args: Any, state: Any) -> dict[str, Any]:
+    """The settings, with the samples that a step of the Trainer reads."""
+    if getattr(args, "parallelism_config", None) is not None:
+        return settings  # some of the processes share a batch
+    batch, batches = state.train_batch_size if args.auto_find_batch_size else args.train_batch_size, args.gradient_accumulation_steps
+    processes = 1 if getattr(args.accelerator_config, "split_batches", False) else args.world_size
+    read = batch * batches * processes
+    if (counted := settings.get("samples_per_step", read)) != read:
+        raise ValueError(f"a step of this Trainer reads {read} samples (batch {batch} x gradient_accumulation_steps={batches} x {processes} "
+                         f"processes), and samples_per_step is {counted}: give {read}, or leave it out")
+    return {**settings, "samples_per_step": read}
 
 
 def leave_checkpoint(args: Any) -> None:
