@@ -1,10 +1,12 @@
 """What Transformers and Lightning make of a run, with a worker's double: their own counts of epochs, batches and losses."""
 import importlib.util
 import logging
+import math
 import os
 import tempfile
 import unittest
 import unittest.mock
+import warnings
 
 import torch
 from torch.optim.lr_scheduler import CosineAnnealingLR, ExponentialLR, LinearLR, SequentialLR
@@ -57,7 +59,7 @@ class ATrainer(unittest.TestCase):
 
 @needs("lightning")
 class Lightning(unittest.TestCase):
-    def fit(self, planned, training_step, schedule=lambda optimizer: None, automatic=True, batches=6, **settings):
+    def fit(self, planned, training_step, schedule=lambda optimizer: None, automatic=True, batches=6, told=None, run=(), **settings):
         """The losses that the run hears. An epoch has `batches`; `schedule` gives what Lightning takes as an lr_scheduler."""
         import lightning
 
@@ -79,12 +81,29 @@ class Lightning(unittest.TestCase):
                 scheduler = schedule(optimizer)
                 return {"optimizer": optimizer, **({"lr_scheduler": scheduler} if scheduler else {})}
 
-        with a_run(*planned) as (worker, directory):
-            callback = RunCallback(directory=directory)
-            lightning.Trainer(accelerator="cpu", logger=False, enable_checkpointing=False, enable_progress_bar=False,
-                              enable_model_summary=False, default_root_dir=directory, callbacks=[callback], **settings).fit(
-                Module(), torch.utils.data.DataLoader(torch.ones(batches, 1)))
+        told = unittest.mock.patch.dict(os.environ, {"CAUSEWAY_STEPS": str(planned[-1].run_steps)} if told is None else told)
+        with a_run(*planned) as (worker, directory), told:
+            callback = RunCallback(directory=directory, **dict(run))
+            self.trainer = lightning.Trainer(accelerator="cpu", logger=False, enable_checkpointing=False, enable_progress_bar=False,
+                                             enable_model_summary=False, default_root_dir=directory, callbacks=[callback], **settings)
+            self.trainer.fit(Module(), torch.utils.data.DataLoader(torch.ones(batches, 1)))
         return worker.losses
+
+    def test_steps_that_are_not_known_before_are_told(self):
+        def schedule(optimizer):
+            self.assertEqual(self.trainer.estimated_stepping_batches, math.inf)
+
+        with self.assertLogs("causeway", "WARNING") as said:
+            self.fit(rounds(1), lambda module, loss, index: loss, schedule, told={}, run={"coordinator": "elsewhere:1"})
+        self.assertIn("the run's steps are not known on this host", said.output[0])
+
+    def test_samples_that_a_step_reads_and_the_run_does_not_count_are_told(self):
+        for accumulate, counted, is_told in ((3, 1, True), (3, 3, False)):
+            with warnings.catch_warnings(record=True) as said:
+                warnings.simplefilter("always")
+                self.fit(rounds(1), lambda module, loss, index: loss, run={"samples_per_step": counted}, accumulate_grad_batches=accumulate)
+            told = "a step of this Trainer reads 3 samples (batch_size=1 x accumulate_grad_batches=3 x 1 processes), and the run counts 1"
+            self.assertEqual(any(told in str(one.message) for one in said), is_told)
 
     def told(self, accumulate, training_step, **settings):
         """With rounds of one step."""

@@ -7,14 +7,19 @@ which a schedule is laid out with. Lightning reads its own data in its own order
 """
 from __future__ import annotations
 
+import logging
+import warnings
 from typing import Any
 
 import lightning
 
+from .awaited import steps_awaited
 from .pushed import Pushed
-from .run import Run, Step, steps_told
+from .run import Run, Step
 from .schedules import Schedules, tell_left
 from .shards import problem_of
+
+log = logging.getLogger("causeway")
 
 
 class RunCallback(lightning.Callback):
@@ -37,9 +42,12 @@ class RunCallback(lightning.Callback):
         if stage != "fit":
             return
         trainer.fit_loop.max_epochs = -1
-        steps = steps_told(self.settings.get("directory"))
+        steps = steps_awaited(self.settings)
         if steps is not None:
             trainer.fit_loop.epoch_loop.max_steps = steps
+        elif trainer.max_steps == -1:
+            log.warning("the run's steps are not known on this host, so trainer.estimated_stepping_batches is infinite, and no schedule can be "
+                        "laid out with it: set CAUSEWAY_STEPS")
 
     def on_fit_start(self, trainer: lightning.Trainer, pl_module: lightning.LightningModule) -> None:
         """The schedulers are made, and no state of an earlier life is taken up yet."""
@@ -52,6 +60,7 @@ class RunCallback(lightning.Callback):
     def on_train_start(self, trainer: lightning.Trainer, pl_module: lightning.LightningModule) -> None:
         if problem := problem_of(trainer.strategy.model):  # the module does not show how a strategy has wrapped it
             raise ValueError(problem)
+        tell_samples(trainer, self.settings.get("samples_per_step", 1))
         self._pushed = Pushed(Run(pl_module, trainer.optimizers, **self.settings), self._schedules)
         self._pushed.begin()
         # No other limit than the run's.
@@ -84,3 +93,15 @@ class RunCallback(lightning.Callback):
     def on_train_end(self, trainer: lightning.Trainer, pl_module: lightning.LightningModule) -> None:
         if self._pushed is not None:
             self._pushed.end()
+
+
+def tell_samples(trainer: lightning.Trainer, counted: int) -> None:
+    """Only a DataLoader says how many samples a batch has."""
+    batch = getattr(trainer.train_dataloader, "batch_size", None)
+    if not isinstance(batch, int):
+        return
+    copies, batches = (trainer.distributed_sampler_kwargs or {}).get("num_replicas", 1), trainer.accumulate_grad_batches
+    if (read := batch * batches * copies) != counted:
+        warnings.warn(f"a step of this Trainer reads {read} samples (batch_size={batch} x accumulate_grad_batches={batches} x {copies} "
+                      f"processes), and the run counts {counted}: give samples_per_step={read}, or this region's work has the wrong weight",
+                      stacklevel=3)
