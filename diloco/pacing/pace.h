@@ -26,8 +26,12 @@ struct Pace {
   std::uint32_t round_steps(std::uint64_t step) const { return round_steps(step, k); }
   // With another K in the place of k.
   std::uint32_t round_steps(std::uint64_t step, std::uint32_t k_now) const;
-  // Of the whole run, if K is not changed on the way.
+  // Of the whole run, if K is not changed on the way. At once, however many these are.
   Round rounds() const;
+
+ private:
+  // Of a round that the end of the run does not shorten.
+  std::uint32_t usual_steps(bool warming_up, std::uint32_t k_now) const;
 };
 
 // The outer momentum of a round whose fragment was exchanged `since` steps ago, of those that have

@@ -20,6 +20,15 @@ constexpr std::uint64_t kLineBytes = 1'000;  // of a round: events.jsonl and ten
 constexpr std::uint64_t kTensorBytes = 200;  // of a round and tensor: compression.jsonl
 constexpr std::uint64_t kEncodingLogs = 3;   // it and the two older ones
 
+// More than any disk has, and little enough that several of it can be added.
+constexpr std::uint64_t kBytesMax = 1ULL << 60;
+
+// A run may be configured with any number of steps.
+std::uint64_t bytes_of(std::uint64_t count, std::uint64_t bytes_of_each) {
+  const bool too_many = bytes_of_each > 0 && count > kBytesMax / bytes_of_each;
+  return too_many ? kBytesMax : count * bytes_of_each;
+}
+
 std::uint64_t quotient_up(std::uint64_t amount, std::uint64_t part) {
   return (amount + part - 1) / part;
 }
@@ -40,13 +49,14 @@ void add_built_in(const Config& config, std::uint64_t turns, RoomNeed& need) {
     need.states += config.train.proofs_kept * kProofBytes * parameters;
   const SpoolNeed spool = spool_need(config);
   need.spool_least = spool.bytes;
-  if (need.archives) need.archive = turns * spool.round_bytes + spool.snapshot_bytes;
+  if (need.archives) need.archive = bytes_of(turns, spool.round_bytes) + spool.snapshot_bytes;
 }
 
 std::uint64_t encoding_log_bytes(const Config& config, std::uint64_t turns) {
   const std::uint64_t most = kEncodingLogs * intra::kEncodingLogBytesMax;
   if (!config.built_in_trainer()) return most;
-  return std::min(most, turns * kTensorBytes * intra::parameter_tensors(config.model).size());
+  return std::min(most,
+                  bytes_of(turns, kTensorBytes * intra::parameter_tensors(config.model).size()));
 }
 
 std::string bytes_text(std::uint64_t bytes) {
@@ -61,7 +71,7 @@ RoomNeed room_need(const Config& config) {
                 .spool_least = config.sync.spool_bytes_max,
                 .rounds = turns * config.overlap.fragments,
                 .archives = config.keeps_all};
-  need.records = need.rounds * (kLedgerBytes * config.regions.size() + kLineBytes) +
+  need.records = bytes_of(need.rounds, kLedgerBytes * config.regions.size() + kLineBytes) +
                  encoding_log_bytes(config, turns);
   if (config.built_in_trainer()) add_built_in(config, turns, need);
   return need;

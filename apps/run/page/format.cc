@@ -38,7 +38,8 @@ std::string format_bytes(double bytes) {
 
 std::string format_duration(double seconds) {
   if (seconds < 9.95) return format_fixed(seconds, 1) + " s";
-  const auto whole = static_cast<std::uint64_t>(std::llround(seconds));
+  // A run may be configured with any number of steps.
+  const auto whole = static_cast<std::uint64_t>(std::llround(std::min(seconds, 1e18)));
   if (whole < 60) return fmt::format("{} s", whole);
   if (whole < 3600) return fmt::format("{} min {} s", whole / 60, whole % 60);
   return fmt::format("{} h {} min", whole / 3600, whole % 3600 / 60);

@@ -39,6 +39,15 @@ TEST(RoomNeed, KnowsThatTheLogOfEncodingsIsBounded) {
   EXPECT_EQ(million.records, of_rounds + (48ULL << 20));
 }
 
+TEST(RoomNeed, OfTheLongestRunIsNotLessThanOfAShorterOne) {
+  const std::string keep = "ledger.keep=all";
+  const RoomNeed long_run = need_with({keep, "train.steps=1000000000"});
+  const RoomNeed longest = need_with({keep, "train.k=1", "train.steps=9223372036854775807"});
+  EXPECT_GT(longest.archive, long_run.archive);
+  EXPECT_GT(longest.records, long_run.records);
+  EXPECT_GT(longest.at_most(), long_run.at_most());
+}
+
 TEST(RoomNeed, CountsTheArchive) {
   const std::string keep = "ledger.keep=all";
   EXPECT_EQ(need_with({}).archive, 0U);

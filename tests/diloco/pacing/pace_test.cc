@@ -3,6 +3,8 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <cstdint>
+#include <limits>
 
 #include "diloco/maths/outer.h"
 
@@ -33,6 +35,42 @@ TEST(Pace, CutsTheLastRoundShort) {
   const Pace pace{.steps = 100, .k = 20, .warmup_k = 4, .warmup_steps = 10};
   EXPECT_EQ(pace.round_steps(92), 8U);
   EXPECT_EQ(pace.rounds(), 3U + 5U);
+}
+
+Round counted(const Pace& pace) {
+  Round rounds = pace.fragments - 1;
+  for (std::uint64_t step = 0; step < pace.steps; step += pace.round_steps(step)) ++rounds;
+  return rounds;
+}
+
+TEST(Pace, RoundsAreAsManyAsCountingThemFinds) {
+  for (std::uint64_t steps = 0; steps <= 40; ++steps) {
+    for (std::uint32_t fragments = 1; fragments <= 3; ++fragments) {
+      for (std::uint32_t k = 1; k <= 12; ++k) {
+        for (const std::uint32_t warmup_k : {0U, 1U, 2U, 3U, 5U, 6U, 15U}) {
+          for (std::uint64_t warmup_steps = 0; warmup_steps <= 45; warmup_steps += 3) {
+            const Pace pace{.steps = steps,
+                            .k = k,
+                            .fragments = fragments,
+                            .warmup_k = warmup_k,
+                            .warmup_steps = warmup_steps};
+            ASSERT_EQ(pace.rounds(), counted(pace))
+                << steps << " steps, K = " << k << ", " << fragments << " fragments, " << warmup_k
+                << " for " << warmup_steps;
+          }
+        }
+      }
+    }
+  }
+}
+
+// Counting these would take years.
+TEST(Pace, RoundsOfTheLongestRunAreKnownAtOnce) {
+  constexpr std::uint64_t kMost = std::numeric_limits<std::int64_t>::max();
+  EXPECT_EQ((Pace{.steps = 1'000'000'000'000, .k = 20}.rounds()), 50'000'000'000U);
+  EXPECT_EQ((Pace{.steps = kMost, .k = 1}.rounds()), kMost);
+  EXPECT_EQ((Pace{.steps = kMost, .k = 7, .warmup_k = 2, .warmup_steps = kMost}.rounds()),
+            kMost / 2 + 1);
 }
 
 TEST(Pace, MomentumDecaysWithSteps) {
