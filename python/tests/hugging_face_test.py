@@ -148,5 +148,23 @@ class Counts(ATrainer):
         self.assertEqual(callback._pushed.run.samples_per_step, 12)
 
 
+class Interrupted(ATrainer):
+    def test_training_may_begin_again_with_another_callback(self):
+        """As a notebook does whose cell is run again: it keeps the traceback, and so the Trainer."""
+        class Interrupt(TrainerCallback):
+            def on_step_begin(self, *_, **others):
+                raise KeyboardInterrupt
+
+        os.environ["CAUSEWAY_STEPS"] = "8"
+        with a_run(*rounds(2), *rounds(2)) as (worker, directory):
+            first = self.trainer([Interrupt(), RunCallback(directory=directory)])
+            with self.assertRaises(KeyboardInterrupt):
+                first.train()
+            worker.planned = iter(rounds(2))
+            second = self.trainer([RunCallback(directory=directory)])
+            second.train()
+        self.assertEqual(second.state.global_step, 8)
+
+
 if __name__ == "__main__":
     unittest.main()

@@ -2,12 +2,16 @@
 from __future__ import annotations
 
 import warnings
+import weakref
 from typing import SupportsFloat
 
 import torch
 
-from .run import Run, Step
+from .run import Run, Step, entered_here
 from .schedules import Schedules
+
+# Runs of this process that libraries drive: no `with` leaves them.
+driven: weakref.WeakSet[Run] = weakref.WeakSet()
 
 
 class Pushed:
@@ -22,6 +26,8 @@ class Pushed:
 
     def begin(self) -> bool:
         """Waits for the first step, for which the model is set. False: there is none, and the model holds the result."""
+        leave_earlier(self.run)
+        driven.add(self.run)
         self.run.__enter__()
         return self.run.step is not None
 
@@ -39,3 +45,10 @@ class Pushed:
         """Sets the learning rates to where the run is, which counts for all regions."""
         if self.step is not None:
             self.schedules.go_to(self.step.schedule_step)
+
+
+def leave_earlier(run: Run) -> None:
+    """In a notebook, that of an interrupted training: the library has not said that it ended, and the kept traceback keeps it."""
+    earlier = entered_here.get((run.directory.resolve(), run.region))
+    if earlier is not None and earlier is not run and earlier in driven:
+        earlier.leave()
