@@ -25,7 +25,7 @@ class Model(torch.nn.Linear):
     def __init__(self):
         super().__init__(1, 1)
 
-    def forward(self, x):
+    def forward(self, x, return_loss=True):
         return {"loss": super().forward(x).mean()}
 
 
@@ -164,6 +164,18 @@ class Interrupted(ATrainer):
             second = self.trainer([RunCallback(directory=directory)])
             second.train()
         self.assertEqual(second.state.global_step, 8)
+
+
+class Result(ATrainer):
+    def test_a_model_that_is_not_the_runs_is_told(self):
+        best = dict(load_best_model_at_end=True, metric_for_best_model="eval_loss", eval_strategy="steps", eval_steps=4,
+                    save_strategy="steps", save_steps=4)
+        for the_best_is, first in (("the first", True), ("the last", False)):
+            with self.subTest(the_best_is), self.in_a_run(*rounds(2), greater_is_better=first, **best) as trainer:
+                with warnings.catch_warnings(record=True) as said:
+                    warnings.simplefilter("always")
+                    trainer.train()
+                self.assertEqual(any("this region's values, not the run's" in str(one.message) for one in said), first)
 
 
 if __name__ == "__main__":
