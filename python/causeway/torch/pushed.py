@@ -47,8 +47,10 @@ class Pushed:
 
     def end(self) -> None:
         if self.run.step is not None:
-            warnings.warn("training ended before the run did: this region takes no further part until it is started "
-                          "again. Set a number of steps that is never reached; the run says when to stop", stacklevel=3)
+            warnings.warn("training ended before the run did: this region takes no further part until it is started again. The other "
+                          "regions wait for it, unless sync.contributions_min of them (by default a majority) are left to go on. The run says "
+                          "when to stop: leave out what stops one region, such as early stopping or a limit of time, and set a number of "
+                          "steps that is never reached", stacklevel=3)
         self.run.leave()
 
     def check_result(self) -> None:
