@@ -25,7 +25,7 @@ class Model(torch.nn.Linear):
     def __init__(self):
         super().__init__(1, 1)
 
-    def forward(self, x):
+    def forward(self, x, return_loss=True):
         return {"loss": super().forward(x).mean()}
 
 
@@ -126,7 +126,7 @@ class Stops(ATrainer):
                 control.should_training_stop = state.global_step == 6
 
         with self.in_a_run(*rounds(6), callbacks=[Stop()]) as trainer:
-            with self.assertWarnsRegex(UserWarning, "training ended before the run did"):
+            with self.assertWarnsRegex(UserWarning, "training ended before the run did.*The other regions wait for it, unless"):
                 trainer.train()
         self.assertEqual(trainer.taken, list(range(6)))
 
@@ -146,6 +146,36 @@ class Counts(ATrainer):
             callback = RunCallback(directory=directory)
             self.trainer([callback], gradient_accumulation_steps=3).train()
         self.assertEqual(callback._pushed.run.samples_per_step, 12)
+
+
+class Interrupted(ATrainer):
+    def test_training_may_begin_again_with_another_callback(self):
+        """As a notebook does whose cell is run again: it keeps the traceback, and so the Trainer."""
+        class Interrupt(TrainerCallback):
+            def on_step_begin(self, *_, **others):
+                raise KeyboardInterrupt
+
+        os.environ["CAUSEWAY_STEPS"] = "8"
+        with a_run(*rounds(2), *rounds(2)) as (worker, directory):
+            first = self.trainer([Interrupt(), RunCallback(directory=directory)])
+            with self.assertRaises(KeyboardInterrupt):
+                first.train()
+            worker.planned = iter(rounds(2))
+            second = self.trainer([RunCallback(directory=directory)])
+            second.train()
+        self.assertEqual(second.state.global_step, 8)
+
+
+class Result(ATrainer):
+    def test_a_model_that_is_not_the_runs_is_told(self):
+        best = dict(load_best_model_at_end=True, metric_for_best_model="eval_loss", eval_strategy="steps", eval_steps=4,
+                    save_strategy="steps", save_steps=4)
+        for the_best_is, first in (("the first", True), ("the last", False)):
+            with self.subTest(the_best_is), self.in_a_run(*rounds(2), greater_is_better=first, **best) as trainer:
+                with warnings.catch_warnings(record=True) as said:
+                    warnings.simplefilter("always")
+                    trainer.train()
+                self.assertEqual(any("this region's values, not the run's" in str(one.message) for one in said), first)
 
 
 if __name__ == "__main__":

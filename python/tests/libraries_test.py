@@ -59,7 +59,7 @@ class ATrainer(unittest.TestCase):
 
 @needs("lightning")
 class Lightning(unittest.TestCase):
-    def fit(self, planned, training_step, schedule=lambda optimizer: None, automatic=True, batches=6, told=None, run=(), **settings):
+    def fit(self, planned, training_step, schedule=lambda optimizer: None, automatic=True, batches=6, told=None, run=(), more=(), **settings):
         """The losses that the run hears. An epoch has `batches`; `schedule` gives what Lightning takes as an lr_scheduler."""
         import lightning
 
@@ -85,7 +85,7 @@ class Lightning(unittest.TestCase):
         with a_run(*planned) as (worker, directory), told:
             callback = RunCallback(directory=directory, **dict(run))
             self.trainer = lightning.Trainer(accelerator="cpu", logger=False, enable_checkpointing=False, enable_progress_bar=False,
-                                             enable_model_summary=False, default_root_dir=directory, callbacks=[callback], **settings)
+                                             enable_model_summary=False, default_root_dir=directory, callbacks=[callback, *more], **settings)
             self.trainer.fit(Module(), torch.utils.data.DataLoader(torch.ones(batches, 1)))
         return worker.losses
 
@@ -104,6 +104,14 @@ class Lightning(unittest.TestCase):
                 self.fit(rounds(1), lambda module, loss, index: loss, run={"samples_per_step": counted}, accumulate_grad_batches=accumulate)
             told = "a step of this Trainer reads 3 samples (batch_size=1 x accumulate_grad_batches=3 x 1 processes), and the run counts 1"
             self.assertEqual(any(told in str(one.message) for one in said), is_told)
+
+    def test_an_average_of_weights_that_takes_the_results_place_is_told(self):
+        from lightning.pytorch.callbacks import EMAWeightAveraging, StochasticWeightAveraging
+        for more, is_told in (([], False), ([EMAWeightAveraging(decay=0.9)], True), ([StochasticWeightAveraging(0.1, 1)], True)):
+            with self.subTest(more), warnings.catch_warnings(record=True) as said:
+                warnings.simplefilter("always")
+                self.fit(rounds(2), lambda module, loss, index: module.layer(torch.ones(1, 1)).sum(), more=more)
+                self.assertEqual(any("this region's values, not the run's" in str(one.message) for one in said), is_told)
 
     def told(self, accumulate, training_step, **settings):
         """With rounds of one step."""

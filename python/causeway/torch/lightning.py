@@ -94,6 +94,11 @@ class RunCallback(lightning.Callback):
         if self._pushed is not None:
             self._pushed.end()
 
+    def on_fit_end(self, trainer: lightning.Trainer, pl_module: lightning.LightningModule) -> None:
+        """Other callbacks have ended theirs."""
+        if self._pushed is not None:
+            self._pushed.check_result()
+
 
 def tell_samples(trainer: lightning.Trainer, counted: int) -> None:
     """Only a DataLoader says how many samples a batch has."""

@@ -105,6 +105,7 @@ class RunCallback(transformers.TrainerCallback):
     def on_train_end(self, args: Any, state: Any, control: Any, **others: Any) -> None:
         if self._pushed is not None:
             self._pushed.end()
+            self._pushed.check_result()
 
 
 def with_samples(settings: dict[str, Any], args: Any, state: Any) -> dict[str, Any]:
