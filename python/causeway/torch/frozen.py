@@ -10,10 +10,10 @@ import pathlib
 from collections.abc import Callable
 
 import torch
-from torch.utils._python_dispatch import is_traceable_wrapper_subclass
 
 from ..follow import FROZEN
 from .divided import DTensor, whole
+from .marks import local_of, parts_of
 from .ranks import Group, Solo
 
 log = logging.getLogger("causeway")
@@ -120,19 +120,6 @@ class Frozen:
     def __str__(self) -> str:
         compared = f"their digest is {self.digest}" if self.digest else "they are not compared with the other regions'"
         return f"{self.count} parameters without requires_grad stay as the program makes them; {compared}"
-
-
-def local_of(p: torch.Tensor) -> torch.Tensor:
-    local: torch.Tensor = p.to_local().detach() if isinstance(p, DTensor) else p.detach()
-    return local
-
-
-def parts_of(tensor: torch.Tensor) -> list[torch.Tensor]:
-    """Quantized ones may be made of several."""
-    if not is_traceable_wrapper_subclass(tensor):
-        return [tensor]
-    names, _ = tensor.__tensor_flatten__()
-    return [part for name in names for part in parts_of(getattr(tensor, name))]
 
 
 def marks_of(p: torch.Tensor) -> list[int]:

@@ -14,6 +14,7 @@ from ..follow import plain_name
 from .buffers import Buffers, saved_buffers
 from .divided import DTensor, divided_as, reshard, whole
 from .frozen import Frozen
+from .marks import HandedOut, writes_to
 from .ranks import Group, Solo
 from .rounding import DROPPED_BITS, stochastic
 from .shards import beginnings, problem_of as problem_of_shards, told_apart
@@ -146,13 +147,6 @@ class Exchanged:
         return writes_to(self.parameter)
 
 
-def writes_to(tensor: torch.Tensor) -> list[int]:
-    """Of a divided one, to this rank's part too."""
-    plain = tensor.detach()
-    parts = [plain, plain.to_local()] if isinstance(plain, DTensor) else [plain]
-    return [0 if part.is_inference() else part._version for part in parts]
-
-
 class Parameters:
     """All that a model exchanges. Every method is called by all ranks of the region."""
 
@@ -187,6 +181,10 @@ class Parameters:
         self.agree(changed and f"the model changed between entering the run and its first step (its parameter {changed}), and the run would "
                                "take back the change: load weights before `Run`")
         self.buffers.tell_changed()
+
+    def handed_out(self) -> HandedOut | None:
+        """A rank may hold a stage with nothing to train."""
+        return HandedOut([one.parameter for one in self.exchanged]) if self.exchanged else None
 
     def agree(self, problem: str | None) -> None:
         """Raises on all ranks the problem of the first that has one."""
