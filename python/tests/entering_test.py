@@ -29,7 +29,9 @@ class BeforeTheFirstStep(unittest.TestCase):
 
     def test_weights_that_are_loaded_then_are_refused(self):
         others = torch.nn.Sequential(torch.nn.Linear(4, 4), torch.nn.BatchNorm1d(4), torch.nn.Linear(4, 2)).state_dict()
-        for change in (lambda: self.model.load_state_dict(others), lambda: torch.nn.init.zeros_(self.model[2].weight)):
+        changes = (lambda: self.model.load_state_dict(others), lambda: torch.nn.init.zeros_(self.model[2].weight),
+                   lambda: self.model[0].weight.data.mul_(0.5), lambda: self.model[2].bias.data.zero_())
+        for change in changes:
             with self.assertRaisesRegex(ValueError, "changed between entering the run and its first step .*load weights before `Run`"):
                 self.train(change)
 

@@ -13,7 +13,7 @@ import torch
 
 from ..follow import FROZEN
 from .divided import DTensor, whole
-from .marks import local_of, parts_of
+from .marks import local_of, parts_of, sample_of
 from .ranks import Group, Solo
 
 log = logging.getLogger("causeway")
@@ -123,10 +123,10 @@ class Frozen:
 
 
 def marks_of(p: torch.Tensor) -> list[int]:
-    """Others after every change, and now and then without one."""
+    """Others after every change, but for one by `.data` to a few elements of many; and now and then without a change."""
     parts = parts_of(local_of(p))
     counts = [0 if part.is_inference() else part._version for part in (p.detach(), *parts)]  # a divided one counts in the whole of it
-    return [*counts, *(part.data_ptr() for part in parts)]
+    return [*counts, *(part.data_ptr() for part in parts), *sample_of(p)]
 
 
 def digest_of(tensor: torch.Tensor) -> str:

@@ -9,6 +9,8 @@ from torch.utils._python_dispatch import is_traceable_wrapper_subclass
 from .divided import DTensor
 
 FEW = 64  # elements
+SAMPLED = 1 << 14  # elements of a tensor, or up to twice as many: smaller ones are read whole
+INTEGERS = {1: torch.uint8, 2: torch.int16}  # by their bytes; larger ones are several
 
 
 def local_of(p: torch.Tensor) -> torch.Tensor:
@@ -30,6 +32,22 @@ def writes_to(tensor: torch.Tensor) -> list[int]:
     plain = tensor.detach()
     parts = [plain, plain.to_local()] if isinstance(plain, DTensor) else [plain]
     return [0 if part.is_inference() else part._version for part in parts]
+
+
+def sample_of(tensor: torch.Tensor) -> list[int]:
+    """Of the bits of elements all over it, of this rank's part: another one after most changes, also by its `.data`. What cannot be
+    read has none."""
+    try:
+        return [sum_of(part) for part in parts_of(local_of(tensor)) if not part.is_meta and part.numel()]
+    except (RuntimeError, NotImplementedError):
+        return []
+
+
+def sum_of(part: torch.Tensor) -> int:
+    some = part.reshape(-1)[::max(1, part.numel() // SAMPLED)].contiguous()
+    bits = some.view(INTEGERS.get(some.element_size(), torch.int32)).to(torch.int64)
+    weights = torch.arange(bits.numel(), device=bits.device).remainder_(251).add_(1)  # else two that change places are the same
+    return int((bits * weights).sum())
 
 
 class HandedOut:
