@@ -137,7 +137,7 @@ class Infinite(unittest.TestCase):
         self.model[0].mask.copy_(self.mask)
         with self.assertNoLogs("causeway"):
             parameters.take()
-        self.model[0].mask = torch.zeros(3, 3)
+        self.model[0].mask.data.fill_(0.0)
         with self.assertLogs("causeway", "WARNING") as said:
             parameters.take()
             self.model[0].mask.fill_(1.0)

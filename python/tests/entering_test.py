@@ -4,6 +4,7 @@ import unittest
 import torch
 from worker_double import a_run, steps
 
+import causeway
 from causeway.torch import Run
 
 PLAN = [steps(0, 1, 0, 0), steps(1, 1, 1, 1)]
@@ -28,7 +29,9 @@ class BeforeTheFirstStep(unittest.TestCase):
 
     def test_weights_that_are_loaded_then_are_refused(self):
         others = torch.nn.Sequential(torch.nn.Linear(4, 4), torch.nn.BatchNorm1d(4), torch.nn.Linear(4, 2)).state_dict()
-        for change in (lambda: self.model.load_state_dict(others), lambda: torch.nn.init.zeros_(self.model[2].weight)):
+        changes = (lambda: self.model.load_state_dict(others), lambda: torch.nn.init.zeros_(self.model[2].weight),
+                   lambda: self.model[0].weight.data.mul_(0.5), lambda: self.model[2].bias.data.zero_())
+        for change in changes:
             with self.assertRaisesRegex(ValueError, "changed between entering the run and its first step .*load weights before `Run`"):
                 self.train(change)
 
@@ -74,6 +77,33 @@ class BeforeTheFirstStep(unittest.TestCase):
         self.assertEqual(self.optimizer.state[weight]["sum"].unique().tolist(), [1.5])
 
 
+class Again(unittest.TestCase):
+    def test_the_same_run_brings_back_its_optimizer_and_looks_for_changes(self):
+        """As a notebook's cell that was interrupted."""
+        model = torch.nn.Linear(2, 2)
+        optimizer = torch.optim.SGD(model.parameters(), lr=0.1, momentum=0.9)
+        with a_run(steps(0, 1, 0, 0), steps(1, 1, 1, 1), steps(1, 1, 1, 1)) as (_, directory):
+            run = Run(model, optimizer, directory=directory, save_rounds=1)
+
+            def take(model_before=lambda: None, interrupted=False):
+                with run:
+                    model_before()
+                    for step in run:
+                        optimizer.zero_grad()
+                        model(torch.ones(2)).sum().backward()
+                        optimizer.step()
+                        if step.round == 1 and interrupted:
+                            raise KeyboardInterrupt
+
+            with self.assertRaises(KeyboardInterrupt):
+                take(interrupted=True)
+            self.assertAlmostEqual(optimizer.state[model.bias]["momentum_buffer"][0].item(), 1.9, places=5)
+            with self.assertRaisesRegex(ValueError, "changed between entering the run and its first step"):
+                take(lambda: torch.nn.init.zeros_(model.weight))
+            take()
+        self.assertAlmostEqual(optimizer.state[model.bias]["momentum_buffer"][0].item(), 1.9, places=5)
+
+
 class Leaving(unittest.TestCase):
     def setUp(self):
         self.model = torch.nn.Linear(2, 2)
@@ -117,10 +147,82 @@ class Counting(unittest.TestCase):
                 taken = [step.schedule_step for step in run]
             self.assertEqual(taken, list(range(sum(one.count for one in PLAN))))
 
+    def train(self, run, epoch, write):
+        """Loops over the run and a loader of two batches. The steps that were trained."""
+        trained = []
+        while run.progress < 1:
+            for step, _ in epoch(run):
+                write(self.model.bias)
+                trained.append(step.schedule_step)
+        return trained
+
+    def test_a_step_for_which_a_loader_has_no_batch_left_is_handed_out_again(self):
+        def no_grad(p):
+            with torch.no_grad():
+                p.add_(1)
+
+        writes = [no_grad, lambda p: p.data.add_(1), lambda p: setattr(p, "data", p.data + 1)]
+        epochs = [lambda run: zip(run, range(2)), lambda run: ((step, batch) for batch, step in zip(range(2), run))]
+        for write in writes:
+            for epoch in epochs:
+                with a_run(steps(0, 3, 0, 0), steps(1, 4, 3, 3)) as (_, directory), Run(self.model.bfloat16(), directory=directory) as run:
+                    self.assertEqual(self.train(run, epoch, write), list(range(7)))
+
+    def test_a_step_with_a_loss_is_taken_though_its_optimizer_changed_nothing(self):
+        """As one whose gradients are infinite, which a scaler leaves out."""
+        with a_run(steps(0, 7, 0, 0)) as (_, directory), Run(self.model, directory=directory) as run:
+            taken = []
+            for _ in range(3):
+                for step in run:
+                    run.report(1.0)
+                    taken.append(step.schedule_step)
+                    if len(taken) % 3 == 0:
+                        break
+        self.assertEqual(taken, list(range(7)))
+
     def test_says_how_far_the_run_is_with_every_step_and_at_the_end(self):
         with a_run(steps(0, 2, 0, 0, run_steps=4), steps(1, 2, 2, 2, run_steps=4)) as (_, directory):
             with Run(self.model, directory=directory) as run:
                 self.assertEqual([run.progress, *(run.progress for _ in run), run.progress], [0.0, 0.0, 0.25, 0.5, 0.75, 1.0])
+
+
+class Caught(unittest.TestCase):
+    """A loop that skips a batch at a RuntimeError, as many do for want of memory, skips what ends the run as well."""
+
+    def enter(self, directory, error, at):
+        def wait(give, calls=[]):
+            calls.append(1)
+            if len(calls) == at + 1:
+                raise error
+            return give()
+
+        give, self.worker.next = self.worker.next, lambda: wait(give)
+        return Run(torch.nn.Linear(2, 2), directory=directory)
+
+    def check_ended(self, run, said):
+        for ask in (lambda: run.over, lambda: run.step, run.after_step, lambda: iter(run)):
+            with self.assertRaisesRegex(RuntimeError, f"the run was ended by an error that the program caught .{said}.*start it again"):
+                ask()
+
+    def test_an_error_of_after_step_ends_the_loop_at_its_next_question(self):
+        for error, said in ((causeway.WorkerError("disk"), "WorkerError: disk"), (causeway.Stopped("told to"), "Stopped: told to")):
+            with a_run(*PLAN) as (self.worker, directory), self.enter(directory, error, at=1) as run:
+                self.assertFalse(run.over)
+                with self.assertRaises(type(error)):
+                    run.after_step()
+                self.check_ended(run, said)
+                run.leave()
+
+    def test_so_does_one_before_the_first_step_and_one_that_is_entered_again_goes_on(self):
+        with a_run(*PLAN) as (self.worker, directory):
+            run = self.enter(directory, causeway.WorkerError("disk"), at=0)
+            with self.assertRaisesRegex(RuntimeError, "was ended by an error"), run:
+                with self.assertRaises(causeway.WorkerError):
+                    run.step
+                self.check_ended(run, "WorkerError: disk")
+                run.step
+            with run:
+                self.assertEqual(len(list(run)), 2)
 
 
 class WithoutValues(unittest.TestCase):

@@ -9,6 +9,7 @@ import torch
 
 from ..follow import AVERAGE, LOWEST, PART_BITS, PARTS, whole_number
 from .divided import DTensor, divided_as, whole
+from .marks import local_of, sample_of, writes_to
 from .ranks import Group, Solo
 
 log = logging.getLogger("causeway")
@@ -46,10 +47,10 @@ class Buffer:
         buffer: torch.Tensor = getattr(self.module, self.attribute)
         return buffer.detach()
 
-    def mark(self) -> tuple[int, int]:
-        """Another one after every change, and now and then without one."""
+    def mark(self) -> tuple[int, list[int], list[int]]:
+        """Another one after every change, but for one by `.data` to a few elements of many; and now and then without a change."""
         now = self.now()
-        return now.data_ptr(), 0 if now.is_inference() else now._version
+        return local_of(now).data_ptr(), writes_to(now), sample_of(now)
 
     def take(self) -> None:
         value = whole(self.now())
@@ -107,7 +108,7 @@ class Buffers:
         self.ranks = ranks
         self.all: list[Buffer] = []
         self.left_out: list[LeftOut] = []
-        self.entered: list[tuple[int, int]] = []
+        self.entered: list[tuple[int, list[int], list[int]]] = []
         if kind == "local":
             return
         modules = dict(model.named_modules())

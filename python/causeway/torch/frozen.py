@@ -10,10 +10,10 @@ import pathlib
 from collections.abc import Callable
 
 import torch
-from torch.utils._python_dispatch import is_traceable_wrapper_subclass
 
 from ..follow import FROZEN
 from .divided import DTensor, whole
+from .marks import local_of, parts_of, sample_of
 from .ranks import Group, Solo
 
 log = logging.getLogger("causeway")
@@ -122,24 +122,11 @@ class Frozen:
         return f"{self.count} parameters without requires_grad stay as the program makes them; {compared}"
 
 
-def local_of(p: torch.Tensor) -> torch.Tensor:
-    local: torch.Tensor = p.to_local().detach() if isinstance(p, DTensor) else p.detach()
-    return local
-
-
-def parts_of(tensor: torch.Tensor) -> list[torch.Tensor]:
-    """Quantized ones may be made of several."""
-    if not is_traceable_wrapper_subclass(tensor):
-        return [tensor]
-    names, _ = tensor.__tensor_flatten__()
-    return [part for name in names for part in parts_of(getattr(tensor, name))]
-
-
 def marks_of(p: torch.Tensor) -> list[int]:
-    """Others after every change, and now and then without one."""
+    """Others after every change, but for one by `.data` to a few elements of many; and now and then without a change."""
     parts = parts_of(local_of(p))
     counts = [0 if part.is_inference() else part._version for part in (p.detach(), *parts)]  # a divided one counts in the whole of it
-    return [*counts, *(part.data_ptr() for part in parts)]
+    return [*counts, *(part.data_ptr() for part in parts), *sample_of(p)]
 
 
 def digest_of(tensor: torch.Tensor) -> str:

@@ -14,6 +14,7 @@ from ..follow import plain_name
 from .buffers import Buffers, saved_buffers
 from .divided import DTensor, divided_as, reshard, whole
 from .frozen import Frozen
+from .marks import HandedOut, sample_of, writes_to
 from .ranks import Group, Solo
 from .rounding import DROPPED_BITS, stochastic
 from .shards import beginnings, problem_of as problem_of_shards, told_apart
@@ -141,16 +142,9 @@ class Exchanged:
     def put(target: torch.Tensor, value: torch.Tensor) -> None:
         target.detach().copy_(divided_as(value, target))
 
-    def writes(self) -> list[int]:
-        """How often it was written to. Moving it elsewhere does not count, and no optimizer that begins."""
-        return writes_to(self.parameter)
-
-
-def writes_to(tensor: torch.Tensor) -> list[int]:
-    """Of a divided one, to this rank's part too."""
-    plain = tensor.detach()
-    parts = [plain, plain.to_local()] if isinstance(plain, DTensor) else [plain]
-    return [0 if part.is_inference() else part._version for part in parts]
+    def mark(self) -> tuple[list[int], list[int]]:
+        """Another one after a change. Moving it elsewhere is none, and no optimizer that begins."""
+        return writes_to(self.parameter), sample_of(self.parameter)
 
 
 class Parameters:
@@ -179,14 +173,18 @@ class Parameters:
         self.frozen = Frozen(model, ranks, frozen, plain_name, directory)
         self.agree(self.frozen.problem)
         self.agree(told_not_finite(self.not_finite()))
-        self.entered = [one.writes() for one in self.exchanged]
+        self.entered = [one.mark() for one in self.exchanged]
 
     def check_as_entered(self) -> None:
         """The first instruction brings back what entered, whatever the program has done to the model since."""
-        changed = next((one.name for one, writes in zip(self.exchanged, self.entered) if one.writes() != writes), None)
+        changed = next((one.name for one, mark in zip(self.exchanged, self.entered) if one.mark() != mark), None)
         self.agree(changed and f"the model changed between entering the run and its first step (its parameter {changed}), and the run would "
                                "take back the change: load weights before `Run`")
         self.buffers.tell_changed()
+
+    def handed_out(self) -> HandedOut | None:
+        """A rank may hold a stage with nothing to train."""
+        return HandedOut([one.parameter for one in self.exchanged]) if self.exchanged else None
 
     def agree(self, problem: str | None) -> None:
         """Raises on all ranks the problem of the first that has one."""

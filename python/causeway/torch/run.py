@@ -20,6 +20,7 @@ import causeway
 
 from . import arguments, frozen as frozen_parameters
 from .buffers import KINDS
+from .marks import HandedOut
 from .parameters import Parameters
 from .ranks import Group, Kind, Solo, ranks as ranks_of
 from .schedules import copied
@@ -168,12 +169,16 @@ class Run:
         self._steps: Iterator[Step] | None = None
         self._step: Step | None = None
         self._iterated = False  # the program counts its steps by `for step in run`
+        self._handed_out: HandedOut | None = None
+        self._reported = False  # a loss of the step under way
+        self._ended_by: str | None = None  # an error; no step can follow
 
     def __enter__(self) -> Run:
         if not self._settings["coordinator"] and not self.directory.parent.is_dir():
             raise ValueError(f"{self.directory} is not there, nor the directory above it: give the directory that the "
                              "region's coordinator was started with")
-        self._step, self._told, self._iterated = None, None, False
+        self._step, self._told, self._iterated, self._ended_by = None, None, False, None
+        self._sample, self._said, self._loss = None, None, float("nan")  # of a time before
         self._ranks = ranks_of(self._group)
         self._entered = Parameters(self.model, self.optimizers, self._ranks, self._seed, self._buffers, self._stage_of,
                                    self._frozen, self.directory)
@@ -197,26 +202,47 @@ class Run:
     def leave(self) -> None:
         """As the end of `with`, without a word where the run is not over."""
         self._sigterm.restore()
-        self._worker = self._entered = self._steps = None
+        self._worker = self._entered = self._steps = self._handed_out = None
 
     def __iter__(self) -> Iterator[Step]:
-        first, self._iterated = not self._iterated, True
+        self._iterated = True
         steps = self._begun_steps()
-        if first and self._step is not None:  # run.over or run.step asked for it, and it is not taken yet
+        # run.over or run.step asked for it; or zip(run, loader), which then found no batch for it.
+        if self._step is not None and not self._is_taken():
             return itertools.chain((self._step,), steps)
         return steps
 
+    def _is_taken(self) -> bool:
+        return any(self._ranks.gather(self._reported or (self._handed_out is not None and self._handed_out.is_trained())))
+
     def _begun_steps(self) -> Iterator[Step]:
         self._parameters  # refuses a run that was not entered
+        self._check_not_ended()
         if self._steps is None:
             self._steps = self._walk()
         return self._steps
 
+    def _check_not_ended(self) -> None:
+        if self._ended_by is not None:
+            raise RuntimeError(f"the run was ended by an error that the program caught ({self._ended_by}). No step can follow, and what "
+                               "is trained now counts nowhere. Let such an error end the program, and start it again to go on")
+
     def _walk(self) -> Iterator[Step]:
+        """All steps. An error in it ends the run: a generator that raised is over, and would look like a run that is."""
+        try:
+            yield from self._all_steps()
+        except GeneratorExit:
+            raise
+        except BaseException as error:
+            self._ended_by = f"{type(error).__name__}: {error}"  # as text: the error itself would keep this run alive
+            raise
+
+    def _all_steps(self) -> Iterator[Step]:
         while (steps := self._next()) is not None:
             taken = 0
             while taken < steps.count and not (taken and self._called_back()):
                 self._step = self._step_of(steps, taken)
+                self._handed_out, self._reported = self._parameters.handed_out(), False
                 yield self._step
                 taken += 1
             self._done(steps, taken)
@@ -229,6 +255,7 @@ class Run:
     def step(self) -> Step | None:
         """The step to take now. None: the run is over, and the model holds its result. Waits, the first time, until there is
         one."""
+        self._check_not_ended()
         if self._steps is None:
             next(self._begun_steps(), None)
         return self._step
@@ -237,6 +264,7 @@ class Run:
         """The optimizer has stepped. False: that was the last step, and the model holds the run's result."""
         if self._iterated:
             raise RuntimeError(ONE_LOOP)
+        self._check_not_ended()
         if self._steps is None:
             raise RuntimeError("after_step() came before the run was asked for a step, so the step was taken from values that are "
                                "not the run's: ask run.over, or run.step, before the first one")
@@ -269,7 +297,7 @@ class Run:
 
     def report(self, loss: torch.Tensor | SupportsFloat) -> None:
         """The loss of the last step, in nats; for displays. A number or a tensor, which is read at the round's end."""
-        self._loss = arguments.loss(loss)
+        self._loss, self._reported = arguments.loss(loss), True
 
     def _lost_scale(self) -> str | None:
         """fp16 steps are scaled, and a restart that begins with another scale ends with other bits."""
