@@ -31,6 +31,7 @@ std::string state_of(const SeenRegion& region, const RegionStatus& status) {
   if (!region.runs) return "STOPPED";
   if (region.hangs) return "HANGS: wrote last at " + region.written_utc;
   if (region.starts) return "starts: reads its files";
+  if (region.missed_end()) return "MISSED THE END";
   if (region.falls_behind())
     return "FALLS BEHIND: " + format_count(region.rounds_behind) + " rounds";
   return status.state().empty() ? "no worker yet" : status.state();
@@ -61,7 +62,7 @@ double run_seconds_left(const std::vector<SeenRegion>& regions,
                         const std::vector<RegionStatus>& all) {
   double left_s = -1;
   for (std::size_t i = 0; i < regions.size(); ++i) {
-    if (regions[i].works() && !regions[i].falls_behind())
+    if (regions[i].works() && !regions[i].falls_behind() && !regions[i].missed_end())
       left_s = std::max(left_s, all[i].left_s.value_or(-1));
   }
   return left_s;
@@ -152,6 +153,16 @@ std::string hang_problem(const SeenRegion& region, const RegionStatus& status) {
       status.pid, region.written_utc);
 }
 
+std::string missed_end_problem(const SeenRegion& region) {
+  std::string names;
+  for (const std::string& name : region.to_start) inter::append_item(names, name);
+  return fmt::format(
+      "the run is over, and it lacks {} of its rounds: nobody runs any more who has them. Start "
+      "{}the coordinator{} of {} again until {} has finished; any region that has finished will do",
+      format_count(region.rounds_missed), region.runs ? "" : "its own coordinator and ",
+      region.to_start.size() > 1 ? "s" : "", names, region.name);
+}
+
 std::string problems(const std::vector<SeenRegion>& regions, const std::vector<RegionStatus>& all) {
   std::string lines;
   for (std::size_t i = 0; i < regions.size(); ++i) {
@@ -161,6 +172,8 @@ std::string problems(const std::vector<SeenRegion>& regions, const std::vector<R
       lines += "! " + region.name + ": " + region.problem + "\n";
     } else if (region.hangs) {
       lines += "! " + region.name + ": " + hang_problem(region, all[i]) + "\n";
+    } else if (region.missed_end()) {
+      lines += "! " + region.name + ": " + missed_end_problem(region) + "\n";
     } else if (region.falls_behind()) {
       lines += "! " + region.name + ": it has applied " + format_count(region.rounds_behind) +
                " rounds less than there are, and what it makes no longer counts; coordinator.log "
@@ -234,6 +247,7 @@ std::string run_json(const std::vector<SeenRegion>& regions) {
                     {"starts", region.starts},
                     {"hangs", region.hangs},
                     {"rounds_behind", region.rounds_behind},
+                    {"rounds_missed", region.rounds_missed},
                     {"written_utc", region.written_utc},
                     {"problem", region.problem},
                     {"status", status.is_object() ? status : nlohmann::ordered_json(nullptr)}});
