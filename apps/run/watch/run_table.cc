@@ -115,17 +115,29 @@ std::string state_of_link(const LinkStatus& link) {
   return link.up ? "up" : link.via.empty() ? "DOWN" : "by way of " + link.via;
 }
 
+// What was measured before it went down is none of its figures.
+std::string round_trip_of(const LinkStatus& link) {
+  const bool known = link.up && link.round_trip_ms > 0;
+  return known ? format_fixed(link.round_trip_ms, 1) + " ms" : "-";
+}
+
+Row link_row(const std::string& name, const LinkStatus& link) {
+  const bool rated = link.up && link.rate_mbit_s > 0;
+  return {name,
+          state_of_link(link),
+          round_trip_of(link),
+          rated ? format_fixed(link.rate_mbit_s, 1) + " Mbit/s" : "-",
+          link.up ? format_fixed(100 * link.loss, 2) + " %" : "-",
+          format_bytes(double(link.tx_bytes))};
+}
+
 std::string links_table(const std::vector<SeenRegion>& regions,
                         const std::vector<RegionStatus>& all) {
   std::vector<Row> rows;
   for (std::size_t i = 0; i < regions.size(); ++i) {
     if (!regions[i].works()) continue;
     for (const auto& [peer, link] : all[i].links) {
-      rows.push_back({regions[i].name + " > " + peer, state_of_link(link),
-                      format_fixed(link.round_trip_ms, 1) + " ms",
-                      dash_if_zero(link.rate_mbit_s, format_fixed(link.rate_mbit_s, 1) + " Mbit/s"),
-                      format_fixed(100 * link.loss, 2) + " %",
-                      format_bytes(double(link.tx_bytes))});
+      rows.push_back(link_row(regions[i].name + " > " + peer, link));
     }
   }
   if (rows.empty()) return "";
@@ -223,9 +235,8 @@ std::string region_page(const SeenRegion& region) {
       << (loss ? fmt::format("{:g}", *loss) : "-") << "\n";
   for (const auto& [peer, link] :
        region.works() ? status.links : std::map<std::string, LinkStatus>{})
-    out << "  " << peer << ": " << state_of_link(link) << ", round trip "
-        << format_fixed(link.round_trip_ms, 1) << " ms, " << link.tx_bytes << " bytes sent, "
-        << link.rx_bytes << " received\n";
+    out << "  " << peer << ": " << state_of_link(link) << ", round trip " << round_trip_of(link)
+        << ", " << link.tx_bytes << " bytes sent, " << link.rx_bytes << " received\n";
   if (region.falls_behind())
     out << "  falls behind: it has applied " << region.rounds_behind
         << " rounds less than there are, and what it makes no longer counts\n";
