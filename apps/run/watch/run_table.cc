@@ -96,7 +96,11 @@ std::string totals(const std::vector<SeenRegion>& regions, const std::vector<Reg
     finished = finished && (regions[i].finished || regions[i].run_is_over);
     if (regions[i].works()) rate += all[i].progress.tokens_per_s();
   }
-  return "all: " + format_count(version) + " rounds, " + format_count(std::uint64_t(tokens)) +
+  const auto seen = std::size_t(std::ranges::count(
+      regions, false, [](const SeenRegion& region) { return region.text.empty(); }));
+  const std::string whose =
+      seen == regions.size() ? "all" : fmt::format("{} of {} regions", seen, regions.size());
+  return whose + ": " + format_count(version) + " rounds, " + format_count(std::uint64_t(tokens)) +
          " tokens, " + format_count(std::uint64_t(rate)) + " tokens/s, " + format_bytes(sent) +
          " sent" +
          (finished     ? ", finished"

@@ -21,6 +21,15 @@ TEST(RunTable, ShowsEachRegionAndWhatTheyDoTogether) {
                                "about 5 min 0 s left"));
 }
 
+// What they are short of is the missing region's, and not lost.
+TEST(RunTable, SaysOfHowManyRegionsTheSumsAreWhereOneIsNotSeen) {
+  SeenRegion unseen;
+  unseen.name = "asia";
+  unseen.problem = "nobody answers";
+  EXPECT_THAT(run_table({seen_region("east", {}), seen_region("west", {}), unseen}),
+              HasSubstr("\n2 of 3 regions: 3 rounds, 10,000 tokens, "));
+}
+
 TEST(RunTable, ALossMayBeZeroOrLessAndIsADashWhereItIsNotKnown) {
   const auto with = [](const nlohmann::json& loss) {
     return seen_region("east",
