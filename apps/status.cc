@@ -123,16 +123,11 @@ int show_one(const Target& target, const StatusFlags& flags) {
   return region.is_well() ? 0 : kNobodyThere;
 }
 
-// A region is told to finish when the whole run is over: others that no longer answer have ended.
-void tell_the_end(std::vector<run::SeenRegion>& regions) {
-  const bool over = std::ranges::any_of(regions, &run::SeenRegion::finished);
-  for (run::SeenRegion& region : regions) region.run_is_over = over && !region.runs;
-}
-
 int show_all(const std::vector<Target>& targets, const StatusFlags& flags) {
   std::vector<run::SeenRegion> regions;
   for (const Target& target : targets) regions.push_back(look_or_say_why(target, flags));
-  if (!flags.config.empty()) tell_the_end(regions);
+  if (!flags.config.empty()) run::note_who_ended(regions);
+  run::note_missed_ends(regions);
   run::compare_rounds(regions);
   std::cout << (flags.json ? run::run_json(regions) : run::run_table(regions));
   return std::ranges::all_of(regions, &run::SeenRegion::is_well) ? 0 : kNobodyThere;
@@ -182,8 +177,8 @@ void add_status(CLI::App& app, int& exit_code) {
       ->check(number_from(0.1, 600))
       ->capture_default_str();
   command->footer(
-      "Exit code 0: all run, or the run is over. 3: nobody answers at one of them, it hangs, or it "
-      "falls behind;\n"
+      "Exit code 0: all run, or the run is over. 3: nobody answers at one of them, it hangs, falls "
+      "behind or missed the end;\n"
       "of a directory, its coordinator was stopped before the run was over, and its last state is "
       "shown.\n"
       "With --config, where nobody answers its directory on this host is looked at.");

@@ -149,7 +149,8 @@ void add_links(Families& out, const RegionStatus& status) {
     out.gauge("link_detour",
               "1 if the link is down and what regions say to each other goes by way of a third.",
               link.via.empty() ? 0 : 1, peer);
-    out.gauge("link_round_trip_seconds", "Round trip.", 1e-3 * link.round_trip_ms, peer);
+    if (link.up && link.round_trip_ms > 0)
+      out.gauge("link_round_trip_seconds", "Round trip.", 1e-3 * link.round_trip_ms, peer);
     out.gauge("link_rate_bytes_per_second", "Of what is sent, as transfers showed it.",
               1e6 / 8 * link.rate_mbit_s, peer);
     out.gauge("link_retransmitted_ratio", "Share of segments sent again.", link.loss, peer);

@@ -31,6 +31,7 @@ std::string state_of(const SeenRegion& region, const RegionStatus& status) {
   if (!region.runs) return "STOPPED";
   if (region.hangs) return "HANGS: wrote last at " + region.written_utc;
   if (region.starts) return "starts: reads its files";
+  if (region.missed_end()) return "MISSED THE END";
   if (region.falls_behind())
     return "FALLS BEHIND: " + format_count(region.rounds_behind) + " rounds";
   return status.state().empty() ? "no worker yet" : status.state();
@@ -61,7 +62,7 @@ double run_seconds_left(const std::vector<SeenRegion>& regions,
                         const std::vector<RegionStatus>& all) {
   double left_s = -1;
   for (std::size_t i = 0; i < regions.size(); ++i) {
-    if (regions[i].works() && !regions[i].falls_behind())
+    if (regions[i].works() && !regions[i].falls_behind() && !regions[i].missed_end())
       left_s = std::max(left_s, all[i].left_s.value_or(-1));
   }
   return left_s;
@@ -95,7 +96,11 @@ std::string totals(const std::vector<SeenRegion>& regions, const std::vector<Reg
     finished = finished && (regions[i].finished || regions[i].run_is_over);
     if (regions[i].works()) rate += all[i].progress.tokens_per_s();
   }
-  return "all: " + format_count(version) + " rounds, " + format_count(std::uint64_t(tokens)) +
+  const auto seen = std::size_t(std::ranges::count(
+      regions, false, [](const SeenRegion& region) { return region.text.empty(); }));
+  const std::string whose =
+      seen == regions.size() ? "all" : fmt::format("{} of {} regions", seen, regions.size());
+  return whose + ": " + format_count(version) + " rounds, " + format_count(std::uint64_t(tokens)) +
          " tokens, " + format_count(std::uint64_t(rate)) + " tokens/s, " + format_bytes(sent) +
          " sent" +
          (finished     ? ", finished"
@@ -114,17 +119,29 @@ std::string state_of_link(const LinkStatus& link) {
   return link.up ? "up" : link.via.empty() ? "DOWN" : "by way of " + link.via;
 }
 
+// What was measured before it went down is none of its figures.
+std::string round_trip_of(const LinkStatus& link) {
+  const bool known = link.up && link.round_trip_ms > 0;
+  return known ? format_fixed(link.round_trip_ms, 1) + " ms" : "-";
+}
+
+Row link_row(const std::string& name, const LinkStatus& link) {
+  const bool rated = link.up && link.rate_mbit_s > 0;
+  return {name,
+          state_of_link(link),
+          round_trip_of(link),
+          rated ? format_fixed(link.rate_mbit_s, 1) + " Mbit/s" : "-",
+          link.up ? format_fixed(100 * link.loss, 2) + " %" : "-",
+          format_bytes(double(link.tx_bytes))};
+}
+
 std::string links_table(const std::vector<SeenRegion>& regions,
                         const std::vector<RegionStatus>& all) {
   std::vector<Row> rows;
   for (std::size_t i = 0; i < regions.size(); ++i) {
     if (!regions[i].works()) continue;
     for (const auto& [peer, link] : all[i].links) {
-      rows.push_back({regions[i].name + " > " + peer, state_of_link(link),
-                      format_fixed(link.round_trip_ms, 1) + " ms",
-                      dash_if_zero(link.rate_mbit_s, format_fixed(link.rate_mbit_s, 1) + " Mbit/s"),
-                      format_fixed(100 * link.loss, 2) + " %",
-                      format_bytes(double(link.tx_bytes))});
+      rows.push_back(link_row(regions[i].name + " > " + peer, link));
     }
   }
   if (rows.empty()) return "";
@@ -152,6 +169,16 @@ std::string hang_problem(const SeenRegion& region, const RegionStatus& status) {
       status.pid, region.written_utc);
 }
 
+std::string missed_end_problem(const SeenRegion& region) {
+  std::string names;
+  for (const std::string& name : region.to_start) inter::append_item(names, name);
+  return fmt::format(
+      "the run is over, and it lacks {} of its rounds: nobody runs any more who has them. Start "
+      "{}the coordinator{} of {} again until {} has finished; any region that has finished will do",
+      format_count(region.rounds_missed), region.runs ? "" : "its own coordinator and ",
+      region.to_start.size() > 1 ? "s" : "", names, region.name);
+}
+
 std::string problems(const std::vector<SeenRegion>& regions, const std::vector<RegionStatus>& all) {
   std::string lines;
   for (std::size_t i = 0; i < regions.size(); ++i) {
@@ -161,6 +188,8 @@ std::string problems(const std::vector<SeenRegion>& regions, const std::vector<R
       lines += "! " + region.name + ": " + region.problem + "\n";
     } else if (region.hangs) {
       lines += "! " + region.name + ": " + hang_problem(region, all[i]) + "\n";
+    } else if (region.missed_end()) {
+      lines += "! " + region.name + ": " + missed_end_problem(region) + "\n";
     } else if (region.falls_behind()) {
       lines += "! " + region.name + ": it has applied " + format_count(region.rounds_behind) +
                " rounds less than there are, and what it makes no longer counts; coordinator.log "
@@ -210,9 +239,8 @@ std::string region_page(const SeenRegion& region) {
       << (loss ? fmt::format("{:g}", *loss) : "-") << "\n";
   for (const auto& [peer, link] :
        region.works() ? status.links : std::map<std::string, LinkStatus>{})
-    out << "  " << peer << ": " << state_of_link(link) << ", round trip "
-        << format_fixed(link.round_trip_ms, 1) << " ms, " << link.tx_bytes << " bytes sent, "
-        << link.rx_bytes << " received\n";
+    out << "  " << peer << ": " << state_of_link(link) << ", round trip " << round_trip_of(link)
+        << ", " << link.tx_bytes << " bytes sent, " << link.rx_bytes << " received\n";
   if (region.falls_behind())
     out << "  falls behind: it has applied " << region.rounds_behind
         << " rounds less than there are, and what it makes no longer counts\n";
@@ -234,6 +262,7 @@ std::string run_json(const std::vector<SeenRegion>& regions) {
                     {"starts", region.starts},
                     {"hangs", region.hangs},
                     {"rounds_behind", region.rounds_behind},
+                    {"rounds_missed", region.rounds_missed},
                     {"written_utc", region.written_utc},
                     {"problem", region.problem},
                     {"status", status.is_object() ? status : nlohmann::ordered_json(nullptr)}});

@@ -13,8 +13,8 @@ std::string region_page(const SeenRegion& region);
 // A line for each region, what they do together and what it cost, their links, and what is wrong.
 std::string run_table(const std::vector<SeenRegion>& regions);
 
-// {"regions": [{"region", "runs", "starts", "hangs", "rounds_behind", "written_utc", "problem",
-// "status"}, ...]}
+// {"regions": [{"region", "runs", "starts", "hangs", "rounds_behind", "rounds_missed",
+// "written_utc", "problem", "status"}, ...]}
 std::string run_json(const std::vector<SeenRegion>& regions);
 
 }  // namespace causeway::run

@@ -2,6 +2,7 @@
 
 #include <sys/stat.h>
 
+#include <algorithm>
 #include <array>
 #include <ctime>
 #include <fstream>
@@ -115,6 +116,79 @@ void compare_rounds(std::vector<SeenRegion>& regions) {
     const bool old = status.applied_unix_s.value_or(0) + kApartS < newest.applied_unix_s;
     if (old && status.version + status.rounds_kept < newest.round)
       region.rounds_behind = newest.round - status.version;
+  }
+}
+
+void note_who_ended(std::vector<SeenRegion>& regions) {
+  const bool over = std::ranges::any_of(regions, &SeenRegion::finished);
+  for (SeenRegion& region : regions) region.run_is_over = over && !region.problem.empty();
+}
+
+namespace {
+
+// The regions of one run.
+struct RunSeen {
+  std::uint64_t rounds = 0;           // when it was over
+  std::vector<std::string> finished;  // regions
+  std::size_t unfinished = 0;
+};
+
+std::map<std::string, RunSeen> runs_of(const std::vector<SeenRegion>& regions) {
+  std::map<std::string, RunSeen> runs;
+  for (const SeenRegion& region : regions) {
+    if (region.text.empty()) continue;
+    const RegionStatus status = status_of(region);
+    RunSeen& run = runs[status.run_id];
+    if (!region.finished) {
+      ++run.unfinished;
+      continue;
+    }
+    run.finished.push_back(region.name);
+    run.rounds = std::max(run.rounds, status.version);
+  }
+  return runs;
+}
+
+// Whether it waits for something that its records or payloads are to bring.
+bool lacks_rounds(const SeenRegion& region, const RegionStatus& status, std::uint64_t rounds) {
+  if (region.finished || status.version >= rounds) return false;
+  const bool waits = !status.waiting.empty() && !status.lacks_workers();
+  return !region.runs || status.round < rounds || waits;
+}
+
+// Another one than this that knows all rounds, or may, as nobody can say what it does.
+bool somebody_tells(const std::vector<SeenRegion>& regions, const SeenRegion& whom,
+                    const std::string& run_id, std::uint64_t rounds) {
+  return std::ranges::any_of(regions, [&](const SeenRegion& region) {
+    if (&region == &whom) return false;
+    if (region.text.empty()) return !region.run_is_over;
+    const RegionStatus status = status_of(region);
+    return region.runs && !region.hangs && status.run_id == run_id && status.round >= rounds;
+  });
+}
+
+// As many as make most of the members with those that have not finished.
+std::vector<std::string> enough_of(const RunSeen& run, const RegionStatus& status) {
+  const std::size_t most = (status.links.size() + 1) / 2 + 1;
+  const std::size_t lacking = most > run.unfinished ? most - run.unfinished : 1;
+  std::vector<std::string> names = run.finished;
+  if (names.size() > lacking) names.resize(lacking);
+  return names;
+}
+
+}  // namespace
+
+void note_missed_ends(std::vector<SeenRegion>& regions) {
+  const std::map<std::string, RunSeen> runs = runs_of(regions);
+  for (SeenRegion& region : regions) {
+    const RegionStatus status = status_of(region);
+    const auto run = runs.find(status.run_id);
+    if (run == runs.end() || run->second.finished.empty() || region.text.empty()) continue;
+    const std::uint64_t rounds = run->second.rounds;
+    if (!lacks_rounds(region, status, rounds)) continue;
+    if (somebody_tells(regions, region, status.run_id, rounds)) continue;
+    region.rounds_missed = rounds - status.version;
+    region.to_start = enough_of(run->second, status);
   }
 }
 

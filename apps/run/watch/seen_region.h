@@ -21,13 +21,20 @@ struct SeenRegion {
   bool finished = false;     // the run is over there
   std::string written_utc;   // of a directory: when its coordinator wrote last
   std::string problem;       // why nothing was seen; empty: something was
-  bool run_is_over = false;  // as another region of the run says
+  bool run_is_over = false;  // as another region of the run says; of one that does not answer
   // The others; 0 unless it is so far that its work does not count.
   std::uint64_t rounds_behind = 0;
+  // Of a run that is over, and nobody runs who has them; 0: it lacks none, or can still hear of
+  // them.
+  std::uint64_t rounds_missed = 0;
+  std::vector<std::string> to_start;  // regions whose coordinators then have to run again
 
   bool works() const { return runs && !starts && !hangs; }
   bool falls_behind() const { return rounds_behind > 0; }
-  bool is_well() const { return finished || run_is_over || (runs && !hangs && !falls_behind()); }
+  bool missed_end() const { return rounds_missed > 0; }
+  bool is_well() const {
+    return finished || run_is_over || (runs && !hangs && !falls_behind() && !missed_end());
+  }
 };
 
 // What its status.json says; empty of one that was not seen.
@@ -49,5 +56,13 @@ SeenRegion look_at_address(const inter::Endpoint& address, const Observer& obser
 // One that hears nothing of the others, or hangs, does not know that it falls behind: the newest
 // round that any of them has shows it.
 void compare_rounds(std::vector<SeenRegion>& regions);
+
+// A region is told to finish when the whole run is over: others that no longer answer have ended.
+// Of those whose directory was seen it says itself whether they have finished.
+void note_who_ended(std::vector<SeenRegion>& regions);
+
+// One that was cut off when the others ended waits for ever for what they know. Not while another
+// one runs that knows it: regions end one after the other. After note_who_ended().
+void note_missed_ends(std::vector<SeenRegion>& regions);
 
 }  // namespace causeway::run

@@ -58,6 +58,18 @@ class MetricsOfARegion : public testing::Test {
   const test::TemporaryDirectory directory_;
 };
 
+TEST_F(MetricsOfARegion, ARoundTripIsShownOfALinkThatIsUpAndWasMeasured) {
+  write({{"links",
+          {{"west", {{"up", true}, {"round_trip_ms", 250.0}}},
+           {"asia", {{"up", false}, {"round_trip_ms", 80.0}}},
+           {"north", {{"up", true}, {"round_trip_ms", 0.0}}}}}});
+  const std::string text = metrics().text();
+  const std::string name = "\ncauseway_link_round_trip_seconds{run=\"run\",region=\"east\",peer=\"";
+  EXPECT_THAT(text, HasSubstr(name + "west\"} 0.25\n"));
+  EXPECT_THAT(text, Not(HasSubstr(name + "asia")));
+  EXPECT_THAT(text, Not(HasSubstr(name + "north")));
+}
+
 TEST_F(MetricsOfARegion, WithoutAWorkerItIsNotReady) {
   nlohmann::json status = {
       {"leader", "east"}, {"workers", 2}, {"missing_ranks", {0, 1}}, {"reported_unix_s", nullptr}};

@@ -21,6 +21,15 @@ TEST(RunTable, ShowsEachRegionAndWhatTheyDoTogether) {
                                "about 5 min 0 s left"));
 }
 
+// What they are short of is the missing region's, and not lost.
+TEST(RunTable, SaysOfHowManyRegionsTheSumsAreWhereOneIsNotSeen) {
+  SeenRegion unseen;
+  unseen.name = "asia";
+  unseen.problem = "nobody answers";
+  EXPECT_THAT(run_table({seen_region("east", {}), seen_region("west", {}), unseen}),
+              HasSubstr("\n2 of 3 regions: 3 rounds, 10,000 tokens, "));
+}
+
 TEST(RunTable, ALossMayBeZeroOrLessAndIsADashWhereItIsNotKnown) {
   const auto with = [](const nlohmann::json& loss) {
     return seen_region("east",
@@ -149,18 +158,25 @@ TEST(RunTable, SaysWhoIsStoppedDegradedOrNotSeenAndTheLastError) {
 }
 
 TEST(RunTable, HasTheLinksOfThoseThatRun) {
-  const nlohmann::json links = {{"west",
-                                 {{"up", false},
-                                  {"round_trip_ms", 80.25},
-                                  {"rate_mbit_s", 95.5},
-                                  {"loss", 0.001},
-                                  {"tx_bytes", 1000}}},
-                                {"asia", {{"up", false}, {"via", "west"}}}};
+  const nlohmann::json links = {
+      {"west",
+       {{"up", false},
+        {"round_trip_ms", 80.25},
+        {"rate_mbit_s", 95.5},
+        {"loss", 0.001},
+        {"tx_bytes", 1000}}},
+      {"asia", {{"up", false}, {"via", "west"}, {"round_trip_ms", 9.5}}},
+      {"north", {{"up", true}, {"round_trip_ms", 0}}},
+      {"south", {{"up", true}, {"round_trip_ms", 80.25}, {"rate_mbit_s", 95.5}, {"loss", 0.001}}}};
   SeenRegion stopped = seen_region("west", {{"links", {{"east", {{"up", true}}}}}});
   stopped.runs = false;
   const std::string table = run_table({seen_region("east", {{"links", links}}), stopped});
-  EXPECT_THAT(table, testing::ContainsRegex("east > west +DOWN +80.[23] ms +95.5 Mbit/s +0.10 %"));
-  EXPECT_THAT(table, testing::ContainsRegex("east > asia +by way of west "));
+  EXPECT_THAT(table, testing::ContainsRegex("east > south +up +80.[23] ms +95.5 Mbit/s +0.10 %"));
+  EXPECT_THAT(table, testing::ContainsRegex("east > north +up +- +- +0.00 %"))
+      << "it was not measured yet";
+  const char* as_it_was = "east > west +DOWN +- +- +- +1.00 kB";
+  EXPECT_THAT(table, testing::ContainsRegex(as_it_was)) << "before it went down";
+  EXPECT_THAT(table, testing::ContainsRegex("east > asia +by way of west +- +- +- "));
   EXPECT_THAT(table, Not(HasSubstr("west > east")));
 }
 

@@ -41,6 +41,103 @@ TEST(SeenRegions, AreComparedByTheirRounds) {
   EXPECT_THAT(run_table(regions), HasSubstr("FALLS BEHIND: 9 rounds"));
 }
 
+// Three directories of a run: two have finished, and the third was cut off before.
+class RegionsAtTheEnd : public testing::Test {
+ protected:
+  static SeenRegion ended(const std::string& name) {
+    SeenRegion region = seen_region(
+        name,
+        {{"run_id", "r"}, {"version", 30}, {"round", 30}, {"finished", true}, {"left_s", nullptr}});
+    region.finished = true;
+    region.runs = false;
+    return region;
+  }
+  static SeenRegion cut_off(const nlohmann::json& more = {}) {
+    nlohmann::json status = {{"run_id", "r"},
+                             {"version", 26},
+                             {"round", 26},
+                             {"left_s", 3.6},
+                             {"waiting", "a majority of the regions to agree on a leader"},
+                             {"links", {{"us", {{"up", false}}}, {"eu", {{"up", false}}}}}};
+    if (more.is_object()) status.update(more);
+    return seen_region("asia", status);
+  }
+  const SeenRegion& asia() {
+    note_missed_ends(regions_);
+    return regions_[2];
+  }
+
+  std::vector<SeenRegion> regions_ = {ended("us"), ended("eu"), cut_off()};
+};
+
+TEST_F(RegionsAtTheEnd, NameOneThatNobodyCanTell) {
+  EXPECT_EQ(asia().rounds_missed, 4U);
+  EXPECT_FALSE(asia().is_well());
+  EXPECT_TRUE(regions_[0].is_well());
+  const std::string table = run_table(regions_);
+  EXPECT_THAT(table, HasSubstr("MISSED THE END\n"));
+  EXPECT_THAT(table, HasSubstr("! asia: the run is over, and it lacks 4 of its rounds: nobody runs "
+                               "any more who has them. Start the coordinator of us again until "
+                               "asia has finished"));
+  EXPECT_THAT(table, Not(HasSubstr(" left\n")));
+  EXPECT_THAT(table, Not(HasSubstr("3.6 s")));
+  EXPECT_THAT(run_json(regions_), HasSubstr("\"rounds_missed\": 4"));
+}
+
+// They end one after the other.
+TEST_F(RegionsAtTheEnd, NameNoneWhileOneRunsThatKnowsTheEnd) {
+  regions_[0].runs = true;
+  EXPECT_FALSE(asia().missed_end()) << "it has finished, and is there for some seconds";
+  regions_[0] = cut_off({{"version", 29}, {"round", 30}, {"waiting", ""}});
+  EXPECT_FALSE(asia().missed_end()) << "it has not finished yet, and has all records";
+  regions_[0].hangs = true;
+  EXPECT_TRUE(asia().missed_end());
+}
+
+TEST_F(RegionsAtTheEnd, NameNoneThatHasAllAndOnlyAppliesIt) {
+  regions_[2] = cut_off({{"version", 29}, {"round", 30}, {"waiting", ""}});
+  EXPECT_FALSE(asia().missed_end());
+  EXPECT_TRUE(asia().is_well());
+  regions_[2] = cut_off({{"version", 29}, {"round", 30}, {"waiting", "payloads from round 29 on"}});
+  EXPECT_TRUE(asia().missed_end());
+}
+
+TEST_F(RegionsAtTheEnd, NameOneWhoseCoordinatorIsGoneToo) {
+  regions_[2].runs = false;
+  EXPECT_FALSE(asia().is_well());
+  EXPECT_THAT(run_table(regions_),
+              HasSubstr("Start its own coordinator and the coordinator of us"));
+}
+
+TEST_F(RegionsAtTheEnd, NameAsManyAsTheMembersNeedToAgree) {
+  regions_[2] =
+      cut_off(nlohmann::json::parse(R"({"links": {"us": {}, "eu": {}, "b": {}, "c": {}}})"));
+  EXPECT_THAT(asia().to_start, testing::ElementsAre("us", "eu"));
+  EXPECT_THAT(run_table(regions_), HasSubstr("Start the coordinators of us, eu again"));
+}
+
+TEST_F(RegionsAtTheEnd, NameNoneOfAnotherRunAndNoneWhereOneIsNotSeen) {
+  regions_[2] = cut_off({{"run_id", "another"}});
+  EXPECT_FALSE(asia().missed_end());
+  regions_[2] = cut_off();
+  SeenRegion unseen;
+  unseen.name = "b";
+  unseen.problem = "nobody answers";
+  regions_.push_back(unseen);
+  EXPECT_FALSE(asia().missed_end()) << "b may know the end";
+  note_who_ended(regions_);
+  EXPECT_TRUE(regions_[3].is_well());
+  EXPECT_TRUE(asia().missed_end());
+}
+
+// Its directory says that it did not finish.
+TEST_F(RegionsAtTheEnd, TakeOneThatStoppedBeforeForNoneThatEnded) {
+  regions_[2].runs = false;
+  note_who_ended(regions_);
+  EXPECT_FALSE(regions_[2].run_is_over);
+  EXPECT_FALSE(asia().is_well());
+}
+
 TEST(LookAtDirectory, SaysThatNobodyRunsWhereNobodyHoldsTheLock) {
   const TemporaryDirectory directory;
   EXPECT_THROW(look_at_directory(directory.path()), ConfigError);
