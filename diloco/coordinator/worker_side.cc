@@ -275,7 +275,7 @@ asio::awaitable<void> WorkerSide::check_and_hand_over(std::vector<inter::BlobId>
       spool.remove_damaged(blob, damage);
       context_.lose(blob);
     }
-    on_ready();
+    on_ready(steps_);
   });
 }
 
@@ -335,7 +335,7 @@ void WorkerSide::see_off() {
 
 // The disk fails: the worker keeps its numbers in memory and does not need us for inner steps.
 void WorkerSide::train_on() {
-  const std::optional<OrderContinue> steps = context_.protocol().steps_from(version_);
+  const std::optional<OrderContinue> steps = context_.protocol().steps_from(version_, steps_);
   if (steps) return carry_out(*steps);
   server_->waiting_for("its coordinator's disk to take data again");
 }
@@ -368,6 +368,7 @@ void WorkerSide::on_gathered(const AttachRequest& rank_0,
   ++handings_;
   intake_.begin_gathering();
   version_ = rank_0.version;
+  steps_ = 0;
   told_.clear();
   welcome_.reset();
   reached(ProtocolState::workers_gathered);
@@ -459,10 +460,11 @@ void WorkerSide::on_worker_lost() {
   context_.driver.handle(WorkerLost{});
 }
 
-void WorkerSide::on_ready() {
+void WorkerSide::on_ready(std::uint32_t steps) {
+  steps_ = steps;
   if (context_.ending.succeeded()) return see_off();
   if (context_.ending.storage_fails()) return train_on();
-  if (!intake_.waits_for_room()) return context_.driver.handle(WorkerReady{});
+  if (!intake_.waits_for_room()) return context_.driver.handle(WorkerReady{steps});
   told_.clear();
   intake_.ask();
 }

@@ -67,7 +67,7 @@ class WorkerSide : public WorkerServerHandler {
   std::string objection(const AttachRequest& request) override;
   void on_gathered(const AttachRequest& rank_0, const std::vector<std::uint32_t>& missing) override;
   void on_worker_lost() override;
-  void on_ready() override;
+  void on_ready(std::uint32_t steps) override;
   void on_contribute(const Contribution& contribution, Descriptor payload) override;
   void on_applied(Round version, const Digest& state) override;
   void on_snapshot(Round version, const Digest& state, Descriptor file) override;
@@ -100,6 +100,7 @@ class WorkerSide : public WorkerServerHandler {
   std::optional<Round> applying_;
   std::uint64_t handings_ = 0;  // blobs that the worker was to get, so far; another one: void
   Round version_ = 0;           // that it holds
+  std::uint32_t steps_ = 0;     // since then, when it asked last
   std::string told_;            // that it waits for
   std::optional<WelcomeWorker> welcome_ = {};  // that it is to get
   std::string no_room_ = {};                   // for the model of what attached last: what to set

@@ -41,8 +41,9 @@ bool AttachedWorker::belongs_to(const std::string& run_id) {
 
 // ---- What it is at ----
 
-void AttachedWorker::ask() {
+void AttachedWorker::ask(std::uint32_t steps) {
   if (!session_) return;
+  session_->steps = steps;
   session_->ready = true;
   session_->continuing = false;
 }

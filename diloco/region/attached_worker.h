@@ -2,6 +2,7 @@
 // state that it holds, and whether that state is the one that the run agreed on. Pure.
 #pragma once
 
+#include <cstdint>
 #include <map>
 #include <optional>
 #include <string>
@@ -39,13 +40,15 @@ class AttachedWorker {
   bool welcomed() const { return attached() && session_->welcomed; }
 
   // ---- What it is at ----
-  void ask();  // what to do
+  void ask(std::uint32_t steps = 0);  // what to do
   bool ready() const { return attached() && session_->ready; }
   void order(Action action);  // it is busy with it from here on
   // While there is no leader it goes on training, and may be called back.
   void order_to_continue(const OrderContinue& steps);
   void call_back();
   bool continuing() const { return attached() && session_->continuing; }
+  // That it took since the version that it holds, contributed or not, when it asked last.
+  std::uint32_t steps() const { return attached() ? session_->steps : 0; }
   // It may have done steps that nobody was told of, and that a record would drop.
   bool has_more() const { return attached() && session_->has_more; }
   void drop_more();  // they are told of, or lost
@@ -84,6 +87,7 @@ class AttachedWorker {
     bool ready = false;
     bool continuing = false;
     bool has_more = false;
+    std::uint32_t steps = 0;
   };
 
   Outbox& out_;

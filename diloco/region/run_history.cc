@@ -140,6 +140,11 @@ std::uint32_t RunHistory::k_of(const std::string& region) const {
   return nominal_k(version());
 }
 
+std::uint64_t RunHistory::steps_left(Round version, std::uint64_t taken) const {
+  const std::uint64_t all = options_.pace.steps;
+  return all - std::min(all, schedule_step(version) + taken);
+}
+
 std::uint64_t RunHistory::steps_since_exchange() const {
   const Round before = version() + 1 - std::min<Round>(version() + 1, options_.pace.fragments);
   return schedule_step() + nominal_k(version()) - steps_before_[before];

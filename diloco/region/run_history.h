@@ -116,6 +116,8 @@ class RunHistory {
   std::uint64_t schedule_step(Round round) const {
     return steps_before_[std::max(round, steps_before_.first())];
   }
+  // Of the whole run, where a region took so many since this version.
+  std::uint64_t steps_left(Round version, std::uint64_t taken) const;
   // Since the open round's fragment was exchanged before.
   std::uint64_t steps_since_exchange() const;
 

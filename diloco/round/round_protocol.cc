@@ -58,7 +58,7 @@ void RoundProtocol::take_in(const Event& event) {
             [this](const BlobAbsent& it) { region_.fetcher.on_absent(it.peer, it.blob, now_); },
             attach, [&worker](const WorkerReadData& by) { worker.read_data(by.common_data); },
             [&worker](const WorkerLost&) { worker.lose(); },
-            [&worker](const WorkerReady&) { worker.ask(); },
+            [&worker](const WorkerReady& by) { worker.ask(by.steps); },
             [this](const WorkerContributed& by) { exchange_.add_own(by.contribution, now_); },
             [this](const ShardSummed& it) { summing_.on_summed(it.draft, it.shard, it.sum, now_); },
             [this](const ShardNotSummed& it) { summing_.on_failed(it.draft, it.shard); }, offer,

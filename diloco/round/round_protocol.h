@@ -78,7 +78,10 @@ struct WorkerReadData {  // all of it, after it attached
   DataDigest common_data;
 };
 struct WorkerLost {};
-struct WorkerReady {};  // it asks what to do
+// It asks what to do.
+struct WorkerReady {
+  std::uint32_t steps = 0;  // that it took since the version that it holds, contributed or not
+};
 struct WorkerContributed {
   Contribution contribution;
 };  // its payload is on disk
@@ -176,9 +179,10 @@ class RoundProtocol {
   const std::optional<DataDigest>& data() const { return region_.worker.data(); }
   const Raft& raft() const { return region_.agreement.raft(); }
   const std::optional<Applied>& applied() const { return region_.worker.applied(); }
-  // What a worker that holds this version can do without anybody; none: nothing.
-  std::optional<OrderContinue> steps_from(Round version) const {
-    return orders_.steps_from(version);
+  // What a worker that holds this version, and took so many steps since, can do without anybody;
+  // none: nothing.
+  std::optional<OrderContinue> steps_from(Round version, std::uint32_t taken) const {
+    return orders_.steps_from(version, taken);
   }
   std::vector<inter::BlobId> wanted() const { return region_.fetcher.wanted(); }
   // One sentence on what this region waits for; empty while its worker is busy.

@@ -66,19 +66,22 @@ bool WorkerOrders::knows_where_the_run_stands(Time now) const {
 // In a round that it contributed to, or that was decided without it. What it does is collected
 // before it applies that round's record.
 void WorkerOrders::go_on(Time now) {
-  const auto steps = steps_from(region_.worker.applied()->version);
+  const auto steps = steps_from(region_.worker.applied()->version, region_.worker.steps());
   if (steps && data_check_.waits_for(now).empty()) region_.worker.order_to_continue(*steps);
 }
 
-// None for a state that is to be replaced. Rounds after the last step have none either: a worker
-// that is told to take none asks again at once.
-std::optional<OrderContinue> WorkerOrders::steps_from(Round version) const {
+// None for a state that is to be replaced, and none beyond the steps that the run had left after
+// this version: the others may have ended meanwhile, and who hears of that drops such work. A
+// worker that is told to take none asks again at once.
+std::optional<OrderContinue> WorkerOrders::steps_from(Round version, std::uint32_t taken) const {
   const RunHistory& history = region_.history;
   const bool known = !history.run_id().empty() && !region_.agreement.members().members.empty();
   const bool open = version <= history.version() && !history.over() && history.share();
   if (!known || !open || region_.worker.distrusted()) return std::nullopt;
+  const std::uint64_t left = history.steps_left(version, taken);
+  const std::uint32_t k = history.k_of(region_.options.self);
   const OrderContinue steps{.round = version,
-                            .k = history.k_of(region_.options.self),
+                            .k = static_cast<std::uint32_t>(std::min<std::uint64_t>(k, left)),
                             .data_cursor = region_.contributions.data_cursor(),
                             .schedule_step = history.schedule_step(version),
                             .share = *history.share()};

@@ -1,6 +1,9 @@
 // What this region's worker is told to do next.
 #pragma once
 
+#include <cstdint>
+#include <optional>
+
 #include "diloco/region/region.h"
 #include "diloco/round/beginning.h"
 #include "diloco/round/catch_up.h"
@@ -24,9 +27,9 @@ class WorkerOrders {
   void welcome();
   // If it asks what to do and something is to be done, or must be called back from what it does.
   void instruct(Time now);
-  // What a worker that holds this version can do while nothing can be decided; none if the run says
-  // of no steps for it.
-  std::optional<OrderContinue> steps_from(Round version) const;
+  // What a worker that holds this version, and took so many steps since, can do while nothing can
+  // be decided; none if the run has no steps for it.
+  std::optional<OrderContinue> steps_from(Round version, std::uint32_t taken = 0) const;
 
  private:
   void call_back();

@@ -197,7 +197,7 @@ class WorkerServer::Implementation : public std::enable_shared_from_this<Impleme
     switch (message.body_case()) {
       case WorkerMessage::kReady:
         if (group_.take_in_who_waits()) return;
-        return handler_->on_ready();
+        return handler_->on_ready(message.ready().steps());
       case WorkerMessage::kContribute:
         if (descriptors.size() != 1) throw_malformed("a contribution came without its payload");
         return take_contribution(session, message, std::move(descriptors[0]));

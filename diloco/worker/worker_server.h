@@ -51,8 +51,8 @@ class WorkerServerHandler {
   virtual std::string objection(const AttachRequest&) { return {}; }
   virtual void on_gathered(const AttachRequest& rank_0,
                            const std::vector<std::uint32_t>& missing) = 0;
-  virtual void on_worker_lost() = 0;  // after on_gathered
-  virtual void on_ready() = 0;
+  virtual void on_worker_lost() = 0;               // after on_gathered
+  virtual void on_ready(std::uint32_t steps) = 0;  // as WorkerSession::next
   virtual void on_contribute(const Contribution& contribution, Descriptor payload) = 0;  // sealed
   virtual void on_applied(Round version, const Digest& state) = 0;
   virtual void on_snapshot(Round version, const Digest& state, Descriptor file) = 0;

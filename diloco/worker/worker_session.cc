@@ -44,7 +44,7 @@ class SocketSession : public WorkerSession {
   void join(const KeepWaiting& keep_waiting);
 
   const Attachment& attachment() const override { return attachment_; }
-  Instruction next(const KeepWaiting& keep_waiting) override;
+  Instruction next(const KeepWaiting& keep_waiting, std::uint32_t steps) override;
   bool called_back() override;
   void hand_over(const Contribution& contribution, const SealedBytes& payload) override;
   bool await_stored() override;
@@ -103,11 +103,11 @@ void SocketSession::join(const KeepWaiting& keep_waiting) {
     throw_malformed("the coordinator gave a rank that does not exist");
 }
 
-Instruction SocketSession::next(const KeepWaiting& keep_waiting) {
+Instruction SocketSession::next(const KeepWaiting& keep_waiting, std::uint32_t steps) {
   assert(attachment_.rank == 0);
   if (!asked_) {
     worker_wire::WorkerMessage message;
-    message.mutable_ready();
+    message.mutable_ready()->set_steps(steps);
     link_.send(message);
     asked_ = true;
     link_.wait_for("the coordinator");

@@ -133,7 +133,9 @@ class WorkerSession {
 
   // Rank 0 only. Blocks until there is something to do. Throws std::system_error
   // (Errc::coordinator_lost) when the session ended: attach again.
-  virtual Instruction next(const KeepWaiting& keep_waiting) = 0;
+  // `steps`: that were taken since the version held, contributed or not; a region that is cut off
+  // is told to take no more than the run has.
+  virtual Instruction next(const KeepWaiting& keep_waiting, std::uint32_t steps = 0) = 0;
 
   // Rank 0 only, during a Continue: true once there is something else to do. Never blocks. Throws
   // Errc::coordinator_lost.

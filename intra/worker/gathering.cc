@@ -79,11 +79,11 @@ Gathering::Gathering(const diloco::AttachRequest& request, const Attach& attach,
   }
 }
 
-diloco::Instruction Gathering::next(const Waiting& waiting) {
+diloco::Instruction Gathering::next(const Waiting& waiting, std::uint32_t steps) {
   Agreed agreed{};
   std::optional<diloco::Instruction> instruction;
   if (leads()) {
-    instruction = ask(waiting, agreed);
+    instruction = ask(waiting, steps, agreed);
   } else {
     do {
       agreed = agree(session_->lost(), false);
@@ -99,7 +99,8 @@ diloco::Instruction Gathering::next(const Waiting& waiting) {
 
 // Rank 0: while it waits for the coordinator, the other ranks wait with it, round by round of
 // agree().
-std::optional<diloco::Instruction> Gathering::ask(const Waiting& waiting, Agreed& agreed) {
+std::optional<diloco::Instruction> Gathering::ask(const Waiting& waiting, std::uint32_t steps,
+                                                  Agreed& agreed) {
   std::exception_ptr broken_off;
   WaitLog log;
   const KeepWaiting keep_waiting = [&](const std::string& what) {
@@ -116,7 +117,7 @@ std::optional<diloco::Instruction> Gathering::ask(const Waiting& waiting, Agreed
   std::optional<diloco::Instruction> instruction;
   if (well()) {
     try {
-      instruction = session_->next(keep_waiting);
+      instruction = session_->next(keep_waiting, steps);
     } catch (...) {
       if (broken_off) std::rethrow_exception(broken_off);
       if (agreed.stop || agreed.lost || agreed.failed) return {};

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <chrono>
+#include <cstdint>
 #include <exception>
 #include <functional>
 #include <memory>
@@ -52,8 +53,8 @@ class Gathering {
   // What to do next, the same on all ranks. `waiting` is called on rank 0 until it is known. On all
   // ranks at once it throws Errc::interrupted if any was asked to stop,
   // diloco::Errc::coordinator_lost if any lost its session, and what went wrong between rank 0 and
-  // the coordinator otherwise: no rank waits for one that has ended.
-  diloco::Instruction next(const Waiting& waiting);
+  // the coordinator otherwise: no rank waits for one that has ended. `steps`: as the session's.
+  diloco::Instruction next(const Waiting& waiting, std::uint32_t steps = 0);
 
   // During a Continue, on all ranks alike: next() has something to say.
   bool called_back();
@@ -69,7 +70,8 @@ class Gathering {
     bool stop, lost, failed, ready;
   };
   Agreed agree(bool lost, bool ready);
-  std::optional<diloco::Instruction> ask(const Waiting& waiting, Agreed& agreed);
+  std::optional<diloco::Instruction> ask(const Waiting& waiting, std::uint32_t steps,
+                                         Agreed& agreed);
   void note_failure();
   bool well() const { return !lost_ && !failure_; }
   [[noreturn]] void fail_together();

@@ -143,10 +143,11 @@ void RoundDriver::prepare_for(const diloco::Instruction& instruction) {
 
 diloco::Instruction RoundDriver::ask() {
   try {
-    auto instruction = gathering_->next([this](const std::string& what) {
+    const auto waiting = [this](const std::string& what) {
       look_for_saved();
       trainer_.waiting(what);
-    });
+    };
+    auto instruction = gathering_->next(waiting, state_.step_in_round());
     // Not before: fresh weights belong to no run until it has something for them to do.
     if (state_.run_id.empty()) state_.run_id = gathering_->attachment().run_id;
     return instruction;

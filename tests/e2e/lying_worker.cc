@@ -7,6 +7,7 @@
 //   nonsense  it contributes bytes that nobody can decode
 //   settings  as rate, and the configuration that it keeps then says so
 #include <algorithm>
+#include <cstdint>
 #include <cstdio>
 #include <exception>
 #include <fstream>
@@ -44,8 +45,9 @@ class LyingSession final : public causeway::diloco::WorkerSession {
       : liar_(liar), session_(std::move(session)) {}
 
   const causeway::diloco::Attachment& attachment() const override { return session_->attachment(); }
-  causeway::diloco::Instruction next(const KeepWaiting& keep_waiting) override {
-    auto told = session_->next(keep_waiting);
+  causeway::diloco::Instruction next(const KeepWaiting& keep_waiting,
+                                     std::uint32_t steps) override {
+    auto told = session_->next(keep_waiting, steps);
     if (auto* train = std::get_if<causeway::diloco::Train>(&told)) {
       const std::string lie = liar_.lie_in(train->round);
       const bool other_rate = lie == "rate" || lie == "settings";

@@ -120,7 +120,7 @@ void Cluster::kill_worker(const std::string& region) {
   if (node.worker.finished) return;  // it has saved its last state, and ended
   node.worker.running = false;
   ++node.worker.life;
-  node.worker.ahead = 0;
+  node.worker.ahead = node.worker.steps = 0;
   node.worker.made.reset();
   node.worker.offered.reset();
   ++node.worker.session;
@@ -211,6 +211,11 @@ void Cluster::start(const std::string& region) {
   }
   node.worker.running = true;
   if (alive(region) && region != options_.witness) attach_worker(region);
+}
+
+void Cluster::start_again(const std::string& region) {
+  nodes_.at(region).outcome.reset();
+  start(region);
 }
 
 void Cluster::heal() {
@@ -348,6 +353,10 @@ Round Cluster::version(const std::string& region) const {
 
 Applied Cluster::worker_state(const std::string& region) const {
   return nodes_.at(region).worker.holds;
+}
+
+std::uint64_t Cluster::steps_taken(const std::string& region) const {
+  return nodes_.at(region).worker.steps;
 }
 
 std::optional<EndRun> Cluster::outcome(const std::string& region) const {

@@ -53,6 +53,7 @@ struct ClusterOptions {
   double unix_s_at_zero = 0;         // what clocks on walls show when the run begins
   double push_loss = 0.05;           // pushes of which nothing arrives
   double replayed = 0;               // messages that come once more, much later
+  bool counts_steps = false;         // workers tell how many steps they took
   double crash_between_actions = 0;  // per handled event
   Time crashes_end = Time::max();    // from then on none does
   // This region's coordinator dies before its n-th action, once.
@@ -83,8 +84,9 @@ class Cluster {
   void damage_payload(const std::string& region);
   // As soon as another record is committed, every copy of a payload that it lists is spoilt.
   void lose_next_payload() { loses_next_ = true; }
-  void lose_spool(const std::string& region);  // kill, and lose payloads and snapshots alone
-  void start(const std::string& region);       // what is not running
+  void lose_spool(const std::string& region);   // kill, and lose payloads and snapshots alone
+  void start(const std::string& region);        // what is not running
+  void start_again(const std::string& region);  // although the run had ended there
   void cut(const std::string& a, const std::string& b);
   void sever(const std::string& a, const std::string& b);            // cut, and never healed
   void cut_one_way(const std::string& from, const std::string& to);  // until the link notices
@@ -110,6 +112,8 @@ class Cluster {
   std::optional<Round> rounds_of_run() const;
   Round version(const std::string& region) const;  // records on disk
   Applied worker_state(const std::string& region) const;
+  // That its worker took since it holds that, contributed or not.
+  std::uint64_t steps_taken(const std::string& region) const;
   std::optional<EndRun> outcome(const std::string& region) const;
   std::size_t restores() const { return restores_; }
   std::size_t refusals() const { return refusals_; }
@@ -133,6 +137,7 @@ class Cluster {
     std::uint64_t extra = 0;
     bool may_have_more = false;        // as its coordinator knows, until it is collected
     std::uint32_t ahead = 0;           // steps of the next round that are done
+    std::uint32_t steps = 0;           // since the version of `holds`
     std::optional<Contribution> made;  // to the round of `holds`
     bool finished = false;
     Applied holds;
@@ -255,7 +260,8 @@ class Cluster {
   void contribute(const std::string& region, Contribution contribution, Time ahead);
   void hand_over(const std::string& region, const Contribution& contribution, Time ahead);
   void hand_over_again(const std::string& region);
-  void go_on(const std::string& region);
+  void say_ready(const std::string& region);
+  void go_on(const std::string& region, const OrderContinue& order);
   void call_back(const std::string& region);
   void collect(const std::string& region, Round round);
   Time compute_time(const std::string& region);

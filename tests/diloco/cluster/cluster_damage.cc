@@ -102,7 +102,7 @@ bool Cluster::hands_over(const std::string& region, const std::vector<inter::Blo
     throw Violation(region + " gives its worker a damaged payload");
   later_in_session(region, Time{1000}, [this, region, blobs] {
     for (const inter::BlobId& blob : blobs) find_damage(region, blob);
-    deliver(region, WorkerReady{});
+    say_ready(region);
   });
   return false;
 }

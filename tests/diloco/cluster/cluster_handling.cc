@@ -151,10 +151,10 @@ void Cluster::execute(const std::string& region, const Action& action) {
       if (a.snapshot_from > 0 && offered && offered->version >= a.snapshot_from)
         cluster.offer_snapshot(region, *offered);
       cluster.later_in_session(region, milliseconds{1},
-                               [c = &cluster, r = region] { c->deliver(r, WorkerReady{}); });
+                               [c = &cluster, r = region] { c->say_ready(r); });
     }
     void operator()(const OrderTrain& a) const { cluster.train(region, a); }
-    void operator()(const OrderContinue&) const { cluster.go_on(region); }
+    void operator()(const OrderContinue& a) const { cluster.go_on(region, a); }
     void operator()(const OrderCallBack&) const { cluster.call_back(region); }
     void operator()(const OrderCollect& a) const { cluster.collect(region, a.round); }
     void operator()(const OrderApply& a) const { cluster.apply(region, a); }

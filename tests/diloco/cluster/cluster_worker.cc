@@ -32,6 +32,11 @@ void Cluster::attach_worker(const std::string& region) {
   });
 }
 
+void Cluster::say_ready(const std::string& region) {
+  const std::uint32_t steps = nodes_.at(region).worker.steps;
+  deliver(region, WorkerReady{options_.counts_steps ? steps : 0});
+}
+
 Time Cluster::compute_time(const std::string& region) {
   const auto slow = options_.slowness.find(region);
   const int factor = slow == options_.slowness.end() ? 1 : slow->second;
@@ -56,7 +61,7 @@ void Cluster::train(const std::string& region, const OrderTrain& order) {
   const std::optional<Contribution>& made = node.worker.made;
   const bool lost = made && made->round == order.round && !holds_all(region, blobs_of(*made));
   if (lost) return hand_over_again(region);
-  node.worker.extra = 0;
+  node.worker.extra = node.worker.steps = 0;
   node.worker.extra_from = order.data_cursor + (order.k > 0 ? 10 : 0);
   const Time four_steps = compute_time(region);
   const Time left = four_steps * (order.k - std::min(order.k, node.worker.ahead)) / 4;
@@ -110,9 +115,9 @@ void Cluster::contribute(const std::string& region, Contribution contribution, T
 }
 
 void Cluster::hand_over(const std::string& region, const Contribution& contribution, Time ahead) {
+  nodes_.at(region).worker.steps += contribution.part == 0 ? contribution.steps : 0;
   deliver(region, WorkerContributed{contribution});
-  later_in_session(region, milliseconds{1} + ahead,
-                   [this, region] { deliver(region, WorkerReady{}); });
+  later_in_session(region, milliseconds{1} + ahead, [this, region] { say_ready(region); });
 }
 
 // As ContributionIntake does.
@@ -133,24 +138,28 @@ void Cluster::hand_over_again(const std::string& region) {
     const Contribution made = *nodes_.at(region).worker.made;
     for (const inter::BlobId& blob : blobs_of(made)) store(region, blob);
     deliver(region, WorkerContributed{made});
-    later_in_session(region, milliseconds{1}, [this, region] { deliver(region, WorkerReady{}); });
+    later_in_session(region, milliseconds{1}, [this, region] { say_ready(region); });
   });
 }
 
 // It goes on while nobody can be reached.
-void Cluster::go_on(const std::string& region) {
+void Cluster::go_on(const std::string& region, const OrderContinue& order) {
   Worker& worker = nodes_.at(region).worker;
   worker.continuing = worker.may_have_more = true;
   worker.extra += 10;
-  later_in_session(region, compute_time(region), [this, region] {
-    if (!std::exchange(nodes_.at(region).worker.continuing, false)) return;
-    deliver(region, WorkerReady{});
+  later_in_session(region, compute_time(region), [this, region, order] {
+    Worker& later = nodes_.at(region).worker;
+    if (!std::exchange(later.continuing, false)) return;
+    later.steps += order.k;
+    say_ready(region);
   });
 }
 
 void Cluster::call_back(const std::string& region) {
-  if (!std::exchange(nodes_.at(region).worker.continuing, false)) return;
-  later_in_session(region, milliseconds{20}, [this, region] { deliver(region, WorkerReady{}); });
+  Worker& worker = nodes_.at(region).worker;
+  if (!std::exchange(worker.continuing, false)) return;
+  ++worker.steps;
+  later_in_session(region, milliseconds{20}, [this, region] { say_ready(region); });
 }
 
 void Cluster::collect(const std::string& region, Round round) {
@@ -160,8 +169,7 @@ void Cluster::collect(const std::string& region, Round round) {
     throw Violation(region + " has nothing to collect");
   // It may be in the round's contribution by now.
   if (worker.extra == 0)
-    return later_in_session(region, milliseconds{1},
-                            [this, region] { deliver(region, WorkerReady{}); });
+    return later_in_session(region, milliseconds{1}, [this, region] { say_ready(region); });
   later_in_session(region, milliseconds{100}, [this, region, round] {
     Worker& later = nodes_.at(region).worker;
     contribute(
@@ -274,6 +282,7 @@ void Cluster::after_apply(const std::string& region, Applied holds) {
   Node& node = nodes_.at(region);
   node.worker.holds = holds;
   node.worker.made.reset();
+  node.worker.steps = 0;
   node.worker.extra = 0;  // what was not collected is dropped
   node.worker.may_have_more = false;
   deliver(region, WorkerApplied{holds});
@@ -283,7 +292,7 @@ void Cluster::after_apply(const std::string& region, Applied holds) {
     node.worker.offered = holds;
     offer_snapshot(region, holds);
   }
-  later_in_session(region, milliseconds{1}, [this, region] { deliver(region, WorkerReady{}); });
+  later_in_session(region, milliseconds{1}, [this, region] { say_ready(region); });
 }
 
 }  // namespace causeway::diloco::testing

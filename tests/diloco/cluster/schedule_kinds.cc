@@ -177,6 +177,7 @@ Schedule make_sharded_schedule(std::uint64_t seed) {
       make_lying_schedule, make_spoilt_schedule,   make_lost_schedule};
   Schedule schedule = kKinds[seed % std::size(kKinds)](seed);
   schedule.options.shards = 1 + seed / std::size(kKinds) % 7;
+  schedule.options.counts_steps = true;
   return schedule;
 }
 

@@ -40,6 +40,17 @@ TEST(AttachedWorker, WhatItDidBeyondTheRoundIsRememberedUntilItIsToldOf) {
   EXPECT_FALSE(worker.has_more());
 }
 
+TEST(AttachedWorker, ItsStepsAreThoseThatItSaidLast) {
+  Outbox out;
+  AttachedWorker worker(out);
+  EXPECT_EQ(worker.steps(), 0U);
+  worker.attach({}, std::nullopt);
+  worker.ask(7);
+  EXPECT_EQ(worker.steps(), 7U);
+  worker.attach({}, std::nullopt);
+  EXPECT_EQ(worker.steps(), 0U);
+}
+
 TEST(AttachedWorker, OfAnotherRunEndsTheRegion) {
   Outbox out;
   AttachedWorker worker(out);

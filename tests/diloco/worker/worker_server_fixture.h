@@ -3,6 +3,7 @@
 #pragma once
 
 #include <atomic>
+#include <cstdint>
 #include <filesystem>
 #include <functional>
 #include <future>
@@ -44,7 +45,10 @@ class Script : public WorkerServerHandler {
     server->welcome("run", false);
   }
   void on_worker_lost() override { ++lost; }
-  void on_ready() override { answer(); }
+  void on_ready(std::uint32_t taken) override {
+    steps = taken;
+    answer();
+  }
   void on_contribute(const Contribution& contribution, Descriptor file) override {
     contributions.push_back(contribution);
     const std::uint64_t size_bytes = size_of(file);
@@ -68,6 +72,7 @@ class Script : public WorkerServerHandler {
   std::vector<Contribution> contributions;
   std::string payload;
   bool room = true;
+  std::uint32_t steps = 0;  // that the worker took, when it asked last
   Round applied = 0, snapshot_version = 0;
   Descriptor snapshot_file;
   Progress reported;

@@ -438,6 +438,14 @@ TEST_P(WorkerServerTest, ACallThatComesTooLateConcernsNobody) {
   EXPECT_FALSE(session->called_back());
 }
 
+TEST_P(WorkerServerTest, AWorkerSaysHowManyStepsItTookWhenItAsks) {
+  start(1);
+  const auto session = attach(0, 1);
+  script_.answer = [&] { server_->collect(3); };
+  ASSERT_TRUE(std::holds_alternative<Collect>(session->next(keep, 70)));
+  EXPECT_EQ(on_server([&] { return script_.steps; }), 70U);
+}
+
 TEST_P(WorkerServerTest, ARegionThatSitsOutSendsNoBytes) {
   start(1);
   const auto session = attach(0, 1);

@@ -29,7 +29,7 @@ class FakeRun::Session final : public diloco::WorkerSession {
   }
   const diloco::Attachment& attachment() const override { return attachment_; }
 
-  diloco::Instruction next(const KeepWaiting& keep_waiting) override {
+  diloco::Instruction next(const KeepWaiting& keep_waiting, std::uint32_t) override {
     std::unique_lock lock(run_.mutex_);
     if (run_.lose_instead_of_telling && alive() && run_.lose_instead_of_telling(region_))
       run_.disband(run_.regions_[region_]);

@@ -19,7 +19,7 @@ using testing::ReturnRef;
 
 struct MockSession : diloco::WorkerSession {
   MOCK_METHOD(const diloco::Attachment&, attachment, (), (const, override));
-  MOCK_METHOD(diloco::Instruction, next, (const KeepWaiting&), (override));
+  MOCK_METHOD(diloco::Instruction, next, (const KeepWaiting&, std::uint32_t), (override));
   MOCK_METHOD(bool, called_back, (), (override));
   MOCK_METHOD(void, hand_over, (const diloco::Contribution&, const diloco::SealedBytes&),
               (override));

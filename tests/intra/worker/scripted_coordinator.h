@@ -1,6 +1,7 @@
 // A real worker socket whose coordinator follows a script.
 #pragma once
 
+#include <cstdint>
 #include <deque>
 #include <filesystem>
 #include <functional>
@@ -70,6 +71,12 @@ class Coordinator : public diloco::WorkerServerHandler {
     on_server([&] { seen = requests_; });
     return seen;
   }
+  // That the worker took since its version, each time that it asked.
+  std::vector<std::uint32_t> steps() {
+    std::vector<std::uint32_t> seen;
+    on_server([&] { seen = steps_; });
+    return seen;
+  }
   std::vector<diloco::Progress> reports() {
     std::vector<diloco::Progress> seen;
     on_server([&] { seen = reports_; });
@@ -101,7 +108,8 @@ class Coordinator : public diloco::WorkerServerHandler {
     server_.welcome("run", false, false, snapshots_from_);
   }
   void on_worker_lost() override {}
-  void on_ready() override {
+  void on_ready(std::uint32_t steps) override {
+    steps_.push_back(steps);
     ASSERT_FALSE(script_.empty());
     const Tell tell = script_.front();
     script_.pop_front();
@@ -151,6 +159,7 @@ class Coordinator : public diloco::WorkerServerHandler {
   diloco::Round snapshots_from_ = 0;
   std::vector<diloco::Round> snapshots_;
   std::vector<diloco::Progress> reports_;
+  std::vector<std::uint32_t> steps_;
   bool full_ = false;
   diloco::Round version_ = 0;
   diloco::Digest state_{};

@@ -95,6 +95,8 @@ TEST(WorkerApi, WhatIsDoneWhileCutOffIsAnotherPart) {
   EXPECT_EQ(contributions[1].part, 1);
   EXPECT_EQ(contributions[1].steps, 4);
   EXPECT_EQ(contributions[1].data_cursor, 80);
+  // Contributed or not, as long as it holds the version.
+  EXPECT_EQ(coordinator.steps(), (std::vector<std::uint32_t>{0, 4, 6, 8, 8, 0}));
 }
 
 TEST(WorkerApi, WhatFindsNoRoomIsContributedAgain) {

@@ -1,0 +1,95 @@
+// A region that nobody answers takes no more steps than the run had left: members a and others, of
+// which none can be reached.
+#include <optional>
+#include <string>
+#include <utility>
+#include <variant>
+#include <vector>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "diloco/region/region.h"
+#include "diloco/round/beginning.h"
+#include "diloco/round/catch_up.h"
+#include "diloco/round/exchange.h"
+#include "diloco/round/leader.h"
+#include "diloco/round/round_protocol.h"
+#include "diloco/round/run_end.h"
+#include "diloco/round/worker_orders.h"
+#include "tests/diloco/round/region_a.h"
+
+namespace causeway::diloco {
+namespace {
+
+using std::chrono::seconds;
+using ::testing::EndsWith;
+
+// Region a, of a run of 400 steps with K = 4.
+struct Alone {
+  explicit Alone(PersistentState state, ProtocolOptions options = options_of_a())
+      : region(std::move(options), std::move(state)) {
+    region.agreement.start(Time{0});
+  }
+
+  // It holds version 0 and contributed to round 0, and asks what to do.
+  void contribute() {
+    region.worker.attach({}, std::nullopt);
+    orders.welcome();
+    exchange.add_own(made_by("a"), now);
+  }
+  // It took so many steps since. None: it is told to wait.
+  std::optional<OrderContinue> ask(std::uint32_t steps) {
+    region.worker.ask(steps);
+    region.out.take();
+    orders.instruct(now);
+    std::optional<OrderContinue> told;
+    for (const Action& action : region.out.take())
+      if (const auto* more = std::get_if<OrderContinue>(&action)) told = *more;
+    return told;
+  }
+  std::string waiting() const {
+    return waiting_for(region, leader, beginning, data_check, end, now);
+  }
+
+  const Time now = seconds{20};  // it is cut off for long enough
+  Region region;
+  Beginning beginning{region};
+  Leader leader{region, beginning};
+  CatchUp catch_up{region};
+  Exchange exchange{region, leader, catch_up};
+  DataCheck data_check{region};
+  WorkerOrders orders{region, leader, catch_up, beginning, data_check};
+  RunEnd end{region, leader, catch_up};
+};
+
+TEST(StepsLeft, ACutOffRegionTakesNoMoreThanTheRunHad) {
+  Alone a(state_of_a({"a", "b"}));
+  a.contribute();
+  std::optional<OrderContinue> told = a.ask(4);
+  ASSERT_TRUE(told);
+  EXPECT_EQ(told->k, 4U);
+  EXPECT_THAT(a.waiting(), EndsWith("; training goes on meanwhile"));
+  told = a.ask(398);
+  ASSERT_TRUE(told);
+  EXPECT_EQ(told->k, 2U);
+  EXPECT_FALSE(a.ask(400));
+  EXPECT_FALSE(a.ask(500)) << "an earlier version took them";
+}
+
+TEST(StepsLeft, TheyCountFromTheVersionThatTheRegionHolds) {
+  PersistentState state = state_of_a({"a", "b"});
+  CommitRecord record;
+  record.run_id = "run1";
+  record.next_k = 4;
+  state.raft.log.push_back({.term = 1, .body = record});
+  state.raft.committed = 2;
+  const Alone a(std::move(state));
+  ASSERT_TRUE(a.orders.steps_from(1, 395));
+  EXPECT_EQ(a.orders.steps_from(1, 395)->k, 1U);
+  EXPECT_FALSE(a.orders.steps_from(1, 396));
+  EXPECT_TRUE(a.orders.steps_from(0, 396)) << "it holds the version before";
+}
+
+}  // namespace
+}  // namespace causeway::diloco
