@@ -18,6 +18,10 @@ class DataCheck {
   // gives way to who trained before: at version 0 both, later the one whose worker just attached,
   // or trained before all of its data was read. Nothing is judged before the log names this region
   // as a member.
+  //
+  // Files may be changed while the run goes on. Each region's worker finds that at its own time and
+  // is started again, so that a region that read the same as this one, and does no more, may be
+  // about to read the same again. It is judged once `start_wait` has passed.
   void check(bool just_attached, Time now);
 
   // A worker that begins with its data does not train while another region reads other data and it
@@ -30,14 +34,18 @@ class DataCheck {
  private:
   bool most_read_the_same() const;
   std::optional<std::string> any_that_read_other() const;  // when last heard
+  void notice_changes(Time now);
+  bool may_be_changing(const std::string& region, Time now) const;  // what it reads, or this one
+  std::string difference(const std::vector<std::string>& others) const;
 
   Region& region_;
   bool just_attached_ = false;  // its worker, and not judged since
   std::optional<DataDigest> began_with_;
-  bool may_be_in_doubt_ = false;        // until most regions read the same
-  std::optional<Time> in_doubt_until_;  // since the first that read other
-  bool was_in_doubt_ = false;           // at the last look
-  std::set<std::string> told_of_data_;  // regions that read other data, as last told
+  bool may_be_in_doubt_ = false;         // until most regions read the same
+  std::optional<Time> in_doubt_until_;   // since the first that read other
+  std::set<std::string> read_the_same_;  // all of it, at some time since this process started
+  bool was_in_doubt_ = false;            // at the last look, or gives way and waits for changes
+  std::set<std::string> told_of_data_;   // regions that read other data, as last told
 };
 
 }  // namespace causeway::diloco

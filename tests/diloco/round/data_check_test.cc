@@ -270,6 +270,67 @@ TEST_F(DataCheckTest, ADoubtEndsAndHoldsNoWorkerBackThatTrainedBefore) {
   EXPECT_EQ(waits_for(), "") << "nor again with the same data";
 }
 
+// Both workers found that it was written into, and are started again: whose word comes first is
+// chance.
+TEST_F(DataCheckTest, WhoReadsAFileThatWasChangedWaitsForOthersToReadItAnew) {
+  for (const Round version : {0, 5}) {
+    begin({"a", "b"}, version);
+    reads("a", 1);
+    reads("b", 1);
+    EXPECT_EQ(said(true), "");
+    reads("a", 2);
+    EXPECT_THAT(said(true), HasSubstr("notes: ")) << "b may have said it before it was changed";
+    EXPECT_EQ(waits_for(), "b");
+    EXPECT_EQ(check_->deadline(), std::chrono::seconds{100});
+    reads("b", 2);
+    EXPECT_EQ(said(false), "");
+    EXPECT_EQ(waits_for(), "");
+  }
+}
+
+TEST_F(DataCheckTest, WhoseWorkerHasNotSeenAChangeYetIsNotRefusedForIt) {
+  begin({"a", "b", "c"}, 5);
+  for (const char* region : {"a", "b", "c"}) reads(region, 1);
+  EXPECT_EQ(said(true), "");
+  for (const std::uint8_t data : {2, 3}) {
+    hear("b", {.sample = {1}, .whole = Digest{data}});
+    hear("c", {.sample = {1}, .whole = Digest{data}});
+    EXPECT_THAT(said(false), testing::Not(HasSubstr("ends")));
+    EXPECT_EQ(waits_for(), "") << "it trains meanwhile";
+    reads("a", data);
+    EXPECT_EQ(said(true), "");
+    now_ += std::chrono::seconds{1000};
+    EXPECT_EQ(said(false), "");
+  }
+}
+
+TEST_F(DataCheckTest, AChangeThatOthersDoNotFollowIsRefusedInTheEnd) {
+  for (const Round version : {0, 5}) {
+    now_ = Time{0};
+    begin({"a", "b"}, version);
+    reads("a", 1);
+    reads("b", 1);
+    EXPECT_EQ(said(true), "");
+    reads("a", 2);
+    said(true);
+    now_ = std::chrono::seconds{99};
+    EXPECT_EQ(said(false), "");
+    now_ = std::chrono::seconds{100};
+    EXPECT_THAT(said(false), AllOf(HasSubstr("ends 2: "), HasSubstr("than b (0100")));
+  }
+}
+
+TEST_F(DataCheckTest, OfThreeWhoseFileAloneStaysTheSameIsRefusedInTheEnd) {
+  begin({"a", "b", "c"}, 5);
+  for (const char* region : {"a", "b", "c"}) reads(region, 1);
+  EXPECT_EQ(said(true), "");
+  hear("b", {.sample = {1}, .whole = Digest{2}});
+  hear("c", {.sample = {1}, .whole = Digest{2}});
+  EXPECT_THAT(said(false), HasSubstr("notes: "));
+  now_ = std::chrono::seconds{100};
+  EXPECT_THAT(said(false), HasSubstr("ends 2: "));
+}
+
 TEST_F(DataCheckTest, AProgramThatShowsNoDataAndAWitnessAreNotWaitedFor) {
   begin({"a", "b", "c", "d", "witness"});
   reads("a", 1);
