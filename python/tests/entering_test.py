@@ -1,4 +1,5 @@
 """How a program enters a run, counts its steps and leaves it: with a worker's double."""
+import collections
 import unittest
 
 import torch
@@ -102,6 +103,24 @@ class Again(unittest.TestCase):
                 take(lambda: torch.nn.init.zeros_(model.weight))
             take()
         self.assertAlmostEqual(optimizer.state[model.bias]["momentum_buffer"][0].item(), 1.9, places=5)
+
+
+class Unreadable(unittest.TestCase):
+    def test_state_that_an_optimizer_makes_in_its_first_step_is_refused_after_that_step(self):
+        class Lazy(torch.optim.SGD):
+            def step(self):
+                for p in self.param_groups[0]["params"]:
+                    self.state[p]["history"] = collections.deque([1.0])
+
+        model = torch.nn.Linear(2, 2)
+        with a_run(steps(0, 5, 0, 0)) as (_, directory), Run(model, Lazy(model.parameters(), lr=0.1), directory=directory) as run:
+            taken = []
+            with self.assertRaisesRegex(ValueError, "the state of optimizer holds collections.deque.*weights_only"):
+                for step in run:
+                    run.optimizers[0].step()
+                    taken.append(step.index)
+            run.leave()
+        self.assertEqual(taken, [0])
 
 
 class Leaving(unittest.TestCase):

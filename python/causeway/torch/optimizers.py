@@ -71,6 +71,23 @@ def parameters_of(optimizer: torch.optim.Optimizer) -> list[torch.nn.Parameter]:
     return [p for group in optimizer.param_groups for p in group["params"]]
 
 
+def sizes_of(state: dict[str, Any]) -> list[int]:
+    """Parameters of each group. `state`: of an optimizer, or itself by its param_groups."""
+    return [len(group["params"]) for group in state["param_groups"]]
+
+
+def told_sizes(sizes: list[int]) -> str:
+    return f"{len(sizes)} groups of {' and '.join(map(str, sizes))} parameters" if len(sizes) != 1 else f"1 group of {sizes[0]} parameters"
+
+
+def check_sizes(optimizer: torch.optim.Optimizer, state: dict[str, Any], holder: str) -> None:
+    """Of the groups, in a state that `holder` has: a program may add some as it trains."""
+    kept, own = sizes_of(state), sizes_of({"param_groups": optimizer.param_groups})
+    if kept != own:
+        raise ValueError(f"{holder} with {told_sizes(kept)}, and the program's has {told_sizes(own)}: give it the same ones before Run is "
+                         "entered (one that is to train later may have the rate 0 until then), or delete the file to begin the optimizer anew")
+
+
 def types_of(optimizer: torch.optim.Optimizer) -> list[str]:
     """Of its parameters."""
     return [str(p.dtype) for p in parameters_of(optimizer)]

@@ -238,6 +238,7 @@ class Run:
             raise
 
     def _all_steps(self) -> Iterator[Step]:
+        first = True
         while (steps := self._next()) is not None:
             taken = 0
             while taken < steps.count and not (taken and self._called_back()):
@@ -245,6 +246,9 @@ class Run:
                 self._handed_out, self._reported = self._parameters.handed_out(), False
                 yield self._step
                 taken += 1
+                if first:
+                    self._state.check_after_a_step()
+                first = False
             self._done(steps, taken)
         self._step = None
         self._sigterm.restore()  # nothing is left to save
