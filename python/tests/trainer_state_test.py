@@ -357,6 +357,10 @@ class Behind(InADirectory):
         self.assertIn("begins anew; the region is at sample 16", said.output[0])
         with self.assertNoLogs("causeway"):
             self.assertIsNone(self.state().resume(0))
+        self.train()  # as in a notebook, whose run is entered again
+        with self.assertLogs("causeway") as said:
+            self.assertIsNone(self.state().resume(16))
+        self.assertIn("it goes on as the program has it; the region is at sample 16", said.output[0])
 
 
 class Ranks(InADirectory):

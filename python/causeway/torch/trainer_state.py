@@ -225,7 +225,8 @@ class TrainerState:
         if position is not None:
             log.warning("the optimizer goes on from its state at sample %d; the region is at sample %d", position, sample)
         elif sample > 0:  # the region has trained before
-            log.warning("there is no state of the optimizer to go on from: it begins anew; the region is at sample %d", sample)
+            begins = "goes on as the program has it" if any(one.state for one in self.optimizers.values()) else "begins anew"
+            log.warning("there is no state of the optimizer to go on from: it %s; the region is at sample %d", begins, sample)
 
     def intact(self, positions: list[int]) -> list[int]:
         """Without the newest, as far as a rank has a file of theirs that is damaged."""
