@@ -49,6 +49,15 @@ class BeforeTheFirstStep(unittest.TestCase):
         with self.assertNoLogs("causeway", "WARNING"):
             self.assertEqual(self.train(change), 2)
 
+    def test_one_that_was_put_elsewhere_with_the_same_values_is_given_the_runs(self):
+        weight = self.model[0].weight
+        with a_run(steps(0, 1, 0, 0)) as (worker, directory), Run(self.model, directory=directory) as run:
+            weight.data = weight.data.clone()
+            give = worker.next
+            worker.next = lambda: (worker.tensors["0.weight"].fill_(3.0), give())[1]
+            for step in run:
+                self.assertEqual(weight.unique().tolist(), [3.0])
+
     def test_statistics_of_a_pass_that_only_tries_the_model_are_told(self):
         with self.assertLogs("causeway", "WARNING") as said:
             self.assertEqual(self.train(lambda: self.model[1](torch.randn(3, 4))), 2)
@@ -121,6 +130,39 @@ class Unreadable(unittest.TestCase):
                     taken.append(step.index)
             run.leave()
         self.assertEqual(taken, [0])
+
+
+class PutElsewhere(unittest.TestCase):
+    """Steps that set `p.data`, as vector_to_parameters does."""
+
+    def train(self, change):
+        self.model = torch.nn.Sequential(torch.nn.Linear(2, 2), torch.nn.Linear(2, 3))
+        sent = []
+        with a_run(steps(0, 1, 0, 0), steps(1, 1, 1, 1)) as (worker, directory), Run(self.model, directory=directory) as run:
+            worker.done = lambda count, loss: sent.append({name: value.clone() for name, value in worker.tensors.items()})
+            for step in run:
+                change(step.round + 1.0)
+            for name, value in worker.tensors.items():
+                self.assertEqual(value.data_ptr(), self.model.get_parameter(name).data_ptr())
+        return sent
+
+    def test_are_taken_with_the_values_that_they_set(self):
+        def by_vector(value):
+            vector = torch.nn.utils.parameters_to_vector(self.model.parameters())
+            torch.nn.utils.vector_to_parameters(torch.full_like(vector.detach(), value), self.model.parameters())
+
+        def by_data(value):
+            for p in self.model.parameters():
+                p.data = torch.full_like(p.data.t(), value).t()
+
+        for change in (by_vector, by_data):
+            for value, tensors in enumerate(self.train(change), 1):
+                self.assertEqual({one for tensor in tensors.values() for one in tensor.unique().tolist()}, {float(value)})
+
+    def test_with_another_type_are_refused(self):
+        for change in (lambda value: self.model.double(), lambda value: setattr(self.model[0], "weight", torch.nn.Parameter(torch.ones(2, 2)))):
+            with self.assertRaisesRegex(ValueError, "the model changed after it entered the run: the parameter 0.weight was replaced"):
+                self.train(change)
 
 
 class Leaving(unittest.TestCase):
