@@ -21,7 +21,7 @@ class Stateful(Protocol):
     def load_state_dict(self, state: Any, /) -> Any: ...
 
 
-KEPT_NAMES = ("optimizer", "random", "random of the device", "random of Python", "random of NumPy")
+KEPT_NAMES = ("optimizer", "random", "random of the device", "random of all devices", "random of Python", "random of NumPy")
 
 
 def count(name: str, value: Any) -> int:

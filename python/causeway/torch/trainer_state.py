@@ -75,6 +75,7 @@ def random_numbers() -> dict[str, Any]:
     state: dict[str, Any] = {"random": torch.get_rng_state(), "random of Python": random.getstate()}
     if torch.cuda.is_available():
         state["random of the device"] = torch.cuda.get_rng_state()
+        state["random of all devices"] = torch.cuda.get_rng_state_all()
     if "numpy" in sys.modules:
         kind, keys, *rest = sys.modules["numpy"].random.get_state()
         state["random of NumPy"] = (str(kind), keys.tolist(), *(float(one) if isinstance(one, float) else int(one) for one in rest))
@@ -84,6 +85,9 @@ def random_numbers() -> dict[str, Any]:
 def set_random_numbers(state: Mapping[str, Any]) -> None:
     torch.set_rng_state(state["random"])
     if torch.cuda.is_available() and "random of the device" in state:
+        # Of those that are still there. An earlier version kept the current one's alone, and the current one may be another now.
+        for device, numbers in zip(range(torch.cuda.device_count()), state.get("random of all devices", ())):
+            torch.cuda.set_rng_state(numbers, device)
         torch.cuda.set_rng_state(state["random of the device"])
     if "random of Python" in state:
         version, numbers, gauss = state["random of Python"]
