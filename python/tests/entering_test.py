@@ -165,6 +165,26 @@ class PutElsewhere(unittest.TestCase):
                 self.train(change)
 
 
+class OwnWeights(unittest.TestCase):
+    def test_of_an_optimizer_are_told_of(self):
+        class AdamWScheduleFree(torch.optim.SGD):
+            pass
+
+        class Lookahead(torch.optim.Optimizer):
+            def __init__(self, optimizer):
+                super().__init__(optimizer.param_groups, {})
+                self.optimizer = optimizer
+
+        model = torch.nn.Linear(2, 2)
+        plain = torch.optim.SGD(model.parameters(), lr=0.1)
+        for optimizer in (AdamWScheduleFree(model.parameters(), lr=0.1), Lookahead(plain)):
+            with a_run() as (_, directory), self.assertLogs("causeway", "WARNING") as said, Run(model, optimizer, directory=directory):
+                pass
+            self.assertIn(f"{type(optimizer).__name__} keeps weights of its own, which do not cross", said.output[0])
+        with a_run() as (_, directory), self.assertNoLogs("causeway", "WARNING"), Run(model, plain, directory=directory):
+            pass
+
+
 class Leaving(unittest.TestCase):
     def setUp(self):
         self.model = torch.nn.Linear(2, 2)

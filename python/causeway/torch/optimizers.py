@@ -15,12 +15,30 @@ Settings = dict[str, Any]  # of a group of parameters: its numbers and texts
 OF_SCHEDULERS = {"initial_lr": ("lr",), "base_momentum": ("momentum", "betas"), "max_momentum": ("momentum", "betas")}
 
 
+OWN_WEIGHTS = ("schedulefree", "lookahead")  # in names of optimizers
+
+
 def inner(optimizer: Any) -> torch.optim.Optimizer:
     """Without what a library has wrapped around it."""
     while isinstance(getattr(optimizer, "optimizer", None), torch.optim.Optimizer):
         optimizer = optimizer.optimizer
     found: torch.optim.Optimizer = optimizer
     return found
+
+
+def names_of(optimizer: Any) -> list[str]:
+    """Of its class and those above, and of what is wrapped in it."""
+    names = [kind.__name__ for kind in type(optimizer).__mro__]
+    below = getattr(optimizer, "optimizer", None)
+    return names + names_of(below) if isinstance(below, torch.optim.Optimizer) else names
+
+
+def tell_own_weights(optimizer: torch.optim.Optimizer) -> None:
+    """Of one that is known to keep weights of the model, beside fp32 copies, and to set the parameters by them."""
+    known = next((name for name in names_of(optimizer) if any(one in name.lower() for one in OWN_WEIGHTS)), None)
+    if known is not None:
+        log.warning("%s keeps weights of its own, which do not cross between regions: each region's pull its parameters away from what "
+                    "the run agreed on. Take an optimizer without them, such as AdamW, and let the outer optimizer average", known)
 
 
 def kind_of(optimizer: torch.optim.Optimizer) -> str:

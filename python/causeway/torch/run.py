@@ -21,6 +21,7 @@ import causeway
 from . import arguments, frozen as frozen_parameters
 from .buffers import KINDS
 from .marks import HandedOut
+from .optimizers import tell_own_weights
 from .parameters import Parameters
 from .ranks import Group, Kind, Solo, ranks as ranks_of
 from .schedules import copied
@@ -186,6 +187,8 @@ class Run:
         self._state = TrainerState(self.directory, self._ranks, self.optimizers, self._also, self.region)
         self._begun = [copied(dict(one.state)) for one in self.optimizers]  # some make theirs when they are made, and never again
         self._led(self._attach)
+        for one in self.optimizers if self._ranks.leads else ():
+            tell_own_weights(one)
         if (self._entered.buffers.all or self._entered.buffers.left_out) and self._ranks.leads:
             log.info("%s", self._entered.buffers)
         if self._entered.frozen.count and self._ranks.leads:
