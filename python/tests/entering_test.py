@@ -185,6 +185,22 @@ class OwnWeights(unittest.TestCase):
             pass
 
 
+class Unit(unittest.TestCase):
+    def test_of_a_region_that_counts_samples_of_texts_is_told_of(self):
+        def enter(words, **settings):
+            model = torch.nn.Sequential(torch.nn.Embedding(words, 2))
+            with a_run() as (_, directory), Run(model, directory=directory, samples_per_step=8, **settings):
+                pass
+
+        with self.assertLogs("causeway", "WARNING") as said:
+            enter(2000)
+        self.assertIn("this region counts by samples, 8 for a step. Where another region gives it, this one's training weighs next to "
+                      "nothing in the mean. Give tokens_per_step in all regions, or in none", said.output[0])
+        with self.assertNoLogs("causeway", "WARNING"):
+            enter(2000, tokens_per_step=8 * 64)
+            enter(10)
+
+
 class Leaving(unittest.TestCase):
     def setUp(self):
         self.model = torch.nn.Linear(2, 2)

@@ -187,14 +187,20 @@ class Run:
         self._state = TrainerState(self.directory, self._ranks, self.optimizers, self._also, self.region)
         self._begun = [copied(dict(one.state)) for one in self.optimizers]  # some make theirs when they are made, and never again
         self._led(self._attach)
-        for one in self.optimizers if self._ranks.leads else ():
-            tell_own_weights(one)
+        if self._ranks.leads:
+            self._tell_of_arguments()
         if (self._entered.buffers.all or self._entered.buffers.left_out) and self._ranks.leads:
             log.info("%s", self._entered.buffers)
         if self._entered.frozen.count and self._ranks.leads:
             log.info("%s", self._entered.frozen)
         self._sigterm.listen()
         return self
+
+    def _tell_of_arguments(self) -> None:
+        for one in self.optimizers:
+            tell_own_weights(one)
+        if self._settings["tokens_per_step"] == 0:
+            arguments.tell_unit(self.model, self.samples_per_step)
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
         if kind is None and self._step is not None and self._ranks.leads:
