@@ -109,6 +109,36 @@ class Crossing(unittest.TestCase):
             Buffers(self.module(phase=torch.zeros(2, dtype=torch.complex64)), Solo(), "average", str)
 
 
+class Changed(unittest.TestCase):
+    def setUp(self):
+        self.model = torch.nn.Linear(2, 2)
+        self.model.register_buffer("history", torch.zeros(1))
+
+    def take_after(self, change, kind="average"):
+        buffers = Buffers(self.model, Solo(), kind, str)
+        change()
+        buffers.take()
+        buffers.take()
+
+    def test_another_shape_is_refused_by_name(self):
+        for value in (torch.zeros(2), torch.zeros(()), torch.zeros(1, 1)):
+            with self.assertRaisesRegex(ValueError, r"the buffer history had the shape \(1,\) when the run was entered, and has the shape "
+                                                    ".*persistent=False, or give buffers=.local."):
+                self.take_after(lambda: setattr(self.model, "history", value))
+            self.model.history = torch.zeros(1)
+        with self.assertRaisesRegex(ValueError, "and is gone now"):
+            self.take_after(lambda: delattr(self.model, "history"))
+
+    def test_one_that_is_registered_later_is_told_of_once(self):
+        with self.assertLogs("causeway", "WARNING") as said:
+            self.take_after(lambda: self.model.register_buffer("late", torch.ones(2)))
+        self.assertEqual(len(said.output), 1)
+        self.assertIn("the buffer late was registered, or got its first values, after the run was entered", said.output[0])
+        with self.assertNoLogs("causeway"):
+            self.take_after(lambda: self.model.register_buffer("unsaved", torch.ones(2), persistent=False))
+            self.take_after(lambda: self.model.register_buffer("own", torch.ones(2)), "local")
+
+
 class Infinite(unittest.TestCase):
     """A mask of -inf that is saved with the model, as many programs have it, has no mean."""
 
@@ -140,7 +170,7 @@ class Infinite(unittest.TestCase):
         self.model[0].mask.data.fill_(0.0)
         with self.assertLogs("causeway", "WARNING") as said:
             parameters.take()
-            self.model[0].mask.fill_(1.0)
+            self.model[0].mask = torch.zeros(4, 4)  # for longer texts
             parameters.take()
         self.assertEqual(len(said.output), 1)
         self.assertIn("the buffer 0.mask held infinities when the run was entered", said.output[0])

@@ -1,4 +1,5 @@
 """How a program enters a run, counts its steps and leaves it: with a worker's double."""
+import collections
 import unittest
 
 import torch
@@ -47,6 +48,15 @@ class BeforeTheFirstStep(unittest.TestCase):
 
         with self.assertNoLogs("causeway", "WARNING"):
             self.assertEqual(self.train(change), 2)
+
+    def test_one_that_was_put_elsewhere_with_the_same_values_is_given_the_runs(self):
+        weight = self.model[0].weight
+        with a_run(steps(0, 1, 0, 0)) as (worker, directory), Run(self.model, directory=directory) as run:
+            weight.data = weight.data.clone()
+            give = worker.next
+            worker.next = lambda: (worker.tensors["0.weight"].fill_(3.0), give())[1]
+            for step in run:
+                self.assertEqual(weight.unique().tolist(), [3.0])
 
     def test_statistics_of_a_pass_that_only_tries_the_model_are_told(self):
         with self.assertLogs("causeway", "WARNING") as said:
@@ -102,6 +112,93 @@ class Again(unittest.TestCase):
                 take(lambda: torch.nn.init.zeros_(model.weight))
             take()
         self.assertAlmostEqual(optimizer.state[model.bias]["momentum_buffer"][0].item(), 1.9, places=5)
+
+
+class Unreadable(unittest.TestCase):
+    def test_state_that_an_optimizer_makes_in_its_first_step_is_refused_after_that_step(self):
+        class Lazy(torch.optim.SGD):
+            def step(self):
+                for p in self.param_groups[0]["params"]:
+                    self.state[p]["history"] = collections.deque([1.0])
+
+        model = torch.nn.Linear(2, 2)
+        with a_run(steps(0, 5, 0, 0)) as (_, directory), Run(model, Lazy(model.parameters(), lr=0.1), directory=directory) as run:
+            taken = []
+            with self.assertRaisesRegex(ValueError, "the state of optimizer holds collections.deque.*weights_only"):
+                for step in run:
+                    run.optimizers[0].step()
+                    taken.append(step.index)
+            run.leave()
+        self.assertEqual(taken, [0])
+
+
+class PutElsewhere(unittest.TestCase):
+    """Steps that set `p.data`, as vector_to_parameters does."""
+
+    def train(self, change):
+        self.model = torch.nn.Sequential(torch.nn.Linear(2, 2), torch.nn.Linear(2, 3))
+        sent = []
+        with a_run(steps(0, 1, 0, 0), steps(1, 1, 1, 1)) as (worker, directory), Run(self.model, directory=directory) as run:
+            worker.done = lambda count, loss: sent.append({name: value.clone() for name, value in worker.tensors.items()})
+            for step in run:
+                change(step.round + 1.0)
+            for name, value in worker.tensors.items():
+                self.assertEqual(value.data_ptr(), self.model.get_parameter(name).data_ptr())
+        return sent
+
+    def test_are_taken_with_the_values_that_they_set(self):
+        def by_vector(value):
+            vector = torch.nn.utils.parameters_to_vector(self.model.parameters())
+            torch.nn.utils.vector_to_parameters(torch.full_like(vector.detach(), value), self.model.parameters())
+
+        def by_data(value):
+            for p in self.model.parameters():
+                p.data = torch.full_like(p.data.t(), value).t()
+
+        for change in (by_vector, by_data):
+            for value, tensors in enumerate(self.train(change), 1):
+                self.assertEqual({one for tensor in tensors.values() for one in tensor.unique().tolist()}, {float(value)})
+
+    def test_with_another_type_are_refused(self):
+        for change in (lambda value: self.model.double(), lambda value: setattr(self.model[0], "weight", torch.nn.Parameter(torch.ones(2, 2)))):
+            with self.assertRaisesRegex(ValueError, "the model changed after it entered the run: the parameter 0.weight was replaced"):
+                self.train(change)
+
+
+class OwnWeights(unittest.TestCase):
+    def test_of_an_optimizer_are_told_of(self):
+        class AdamWScheduleFree(torch.optim.SGD):
+            pass
+
+        class Lookahead(torch.optim.Optimizer):
+            def __init__(self, optimizer):
+                super().__init__(optimizer.param_groups, {})
+                self.optimizer = optimizer
+
+        model = torch.nn.Linear(2, 2)
+        plain = torch.optim.SGD(model.parameters(), lr=0.1)
+        for optimizer in (AdamWScheduleFree(model.parameters(), lr=0.1), Lookahead(plain)):
+            with a_run() as (_, directory), self.assertLogs("causeway", "WARNING") as said, Run(model, optimizer, directory=directory):
+                pass
+            self.assertIn(f"{type(optimizer).__name__} keeps weights of its own, which do not cross", said.output[0])
+        with a_run() as (_, directory), self.assertNoLogs("causeway", "WARNING"), Run(model, plain, directory=directory):
+            pass
+
+
+class Unit(unittest.TestCase):
+    def test_of_a_region_that_counts_samples_of_texts_is_told_of(self):
+        def enter(words, **settings):
+            model = torch.nn.Sequential(torch.nn.Embedding(words, 2))
+            with a_run() as (_, directory), Run(model, directory=directory, samples_per_step=8, **settings):
+                pass
+
+        with self.assertLogs("causeway", "WARNING") as said:
+            enter(2000)
+        self.assertIn("this region counts by samples, 8 for a step. Where another region gives it, this one's training weighs next to "
+                      "nothing in the mean. Give tokens_per_step in all regions, or in none", said.output[0])
+        with self.assertNoLogs("causeway", "WARNING"):
+            enter(2000, tokens_per_step=8 * 64)
+            enter(10)
 
 
 class Leaving(unittest.TestCase):

@@ -72,6 +72,29 @@ class Changed(InADirectory):
             self.start(torch.optim.SGD, parameters=groups(torch.tensor(0.3)), lr=0.2).resume(8)
         self.assertIn("lr of optimizer, group 1 is 0.1 in the saved state", said.output[0])
 
+    def test_a_group_that_is_added_in_between_is_told_of_once_and_a_restart_without_it_refused(self):
+        def head(model):
+            return [model.bias]
+
+        def both(model):
+            return [{"params": [model.bias]}, {"params": [model.weight]}]
+
+        state = self.start(torch.optim.AdamW, parameters=head, lr=0.1)
+        self.optimizer.add_param_group({"params": [self.model.weight]})
+        self.train()
+        with self.assertLogs("causeway", "WARNING") as said:
+            state.save(8)
+            state.save(16)
+        self.assertEqual(len(said.output), 1)
+        self.assertIn("optimizer has 2 groups of parameters now, and had 1 when the run was entered: a restart is refused", said.output[0])
+        with self.assertRaisesRegex(ValueError, "trainer-16-.* has optimizer with 2 groups of 1 and 1 parameters, and the program's has 1 group "
+                                                "of 1 parameters: .*or delete the file to begin the optimizer anew"):
+            self.start(torch.optim.AdamW, parameters=head, lr=0.1).resume(16)
+        state = self.start(torch.optim.AdamW, parameters=both, lr=0.1)
+        self.assertEqual(state.resume(16), 16)
+        with self.assertNoLogs("causeway"):
+            state.save(24)
+
     def test_what_the_program_or_a_scheduler_moves_is_nothing_to_tell_of(self):
         state = self.start(torch.optim.SGD, lr=0.1)
         self.train()

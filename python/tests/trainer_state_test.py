@@ -250,6 +250,49 @@ class State(InADirectory):
         self.assertEqual((self.optimizer.param_groups[0]["lr"], self.own.state), (0.25, {"step": 3}))
 
 
+class Devices:
+    """Generators of devices that are not there; the current one is device 0."""
+
+    def __init__(self, *states):
+        self.states = list(states)
+
+    def __enter__(self):
+        self.patches = contextlib.ExitStack()
+        for name, double in (("is_available", lambda: True), ("device_count", lambda: len(self.states)), ("get_rng_state", self.get),
+                             ("get_rng_state_all", lambda: [torch.tensor(one) for one in self.states]), ("set_rng_state", self.set)):
+            self.patches.enter_context(unittest.mock.patch.object(torch.cuda, name, double))
+        return self
+
+    def __exit__(self, *error):
+        self.patches.close()
+
+    def get(self):
+        return torch.tensor(self.states[0])
+
+    def set(self, state, device=0):
+        self.states[device] = state.item()
+
+
+class RandomNumbers(unittest.TestCase):
+    def test_of_all_devices_come_back(self):
+        with Devices(1, 2, 3):
+            kept = trainer_state.random_numbers()
+        with Devices(0, 0, 0) as devices:
+            trainer_state.set_random_numbers(kept)
+        self.assertEqual(devices.states, [1, 2, 3])
+        with Devices(0, 0) as devices:  # fewer than before
+            trainer_state.set_random_numbers(kept)
+        self.assertEqual(devices.states, [1, 2])
+
+    def test_of_an_earlier_version_are_the_current_devices(self):
+        with Devices(1, 2):
+            kept = trainer_state.random_numbers()
+        del kept["random of all devices"]
+        with Devices(0, 0) as devices:
+            trainer_state.set_random_numbers(kept)
+        self.assertEqual(devices.states, [1, 0])
+
+
 class FullDisk(InADirectory):
     def test_training_goes_on_and_saves_when_there_is_room(self):
         state = self.saved(8)
@@ -357,6 +400,10 @@ class Behind(InADirectory):
         self.assertIn("begins anew; the region is at sample 16", said.output[0])
         with self.assertNoLogs("causeway"):
             self.assertIsNone(self.state().resume(0))
+        self.train()  # as in a notebook, whose run is entered again
+        with self.assertLogs("causeway") as said:
+            self.assertIsNone(self.state().resume(16))
+        self.assertIn("it goes on as the program has it; the region is at sample 16", said.output[0])
 
 
 class Ranks(InADirectory):

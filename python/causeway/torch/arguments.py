@@ -1,6 +1,7 @@
 """What a program gives to Run, refused at once and by name if it cannot be meant."""
 from __future__ import annotations
 
+import logging
 import operator
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Protocol, SupportsFloat, runtime_checkable
@@ -8,6 +9,8 @@ from typing import Any, Protocol, SupportsFloat, runtime_checkable
 import torch
 
 from .divided import reshard
+
+log = logging.getLogger("causeway")
 
 Optimizers = torch.optim.Optimizer | Sequence[torch.optim.Optimizer] | None
 
@@ -21,7 +24,9 @@ class Stateful(Protocol):
     def load_state_dict(self, state: Any, /) -> Any: ...
 
 
-KEPT_NAMES = ("optimizer", "random", "random of the device", "random of Python", "random of NumPy")
+VOCABULARY = 1000  # rows of an embedding, at least, that seem to be one's
+
+KEPT_NAMES = ("optimizer", "random", "random of the device", "random of all devices", "random of Python", "random of NumPy")
 
 
 def count(name: str, value: Any) -> int:
@@ -75,6 +80,14 @@ def optimizers(value: Any, of: torch.nn.Module) -> list[torch.optim.Optimizer]:
                              "each region would train its own. Put the module that has them, such as a loss, into one ModuleDict with the "
                              "model. Those that each region is to have for itself get an optimizer of their own, which Run is not given")
     return given
+
+
+def tell_unit(of: torch.nn.Module, samples_per_step: int) -> None:
+    """Of a region that counts samples, though its model reads texts: the others may count tokens."""
+    words = max((one.num_embeddings for one in of.modules() if isinstance(one, torch.nn.Embedding)), default=0)
+    if words >= VOCABULARY:
+        log.warning("tokens_per_step is not given, so this region counts by samples, %d for a step. Where another region gives it, this one's "
+                    "training weighs next to nothing in the mean. Give tokens_per_step in all regions, or in none", samples_per_step)
 
 
 def also(value: Any) -> dict[str, Stateful]:

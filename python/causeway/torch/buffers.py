@@ -35,17 +35,25 @@ class Buffer:
     """One buffer, found anew by its name each time, as programs replace them."""
 
     def __init__(self, module: torch.nn.Module, attribute: str, name: str, kind: str, leads: bool) -> None:
-        self.module, self.attribute = module, attribute
+        self.module, self.attribute, self.plain_name = module, attribute, name
         first = self.now()
+        self.shape = tuple(first.shape)
         self.whole_number = not first.dtype.is_floating_point
         self.name = (LOWEST if self.whole_number or kind == "lowest" else AVERAGE) + name
         shape = (PARTS, *first.shape) if self.whole_number else first.shape
         self.host: torch.Tensor | None = torch.zeros(shape, dtype=torch.float32, device="cpu") if leads else None
-        self.plain_name = name
 
     def now(self) -> torch.Tensor:
         buffer: torch.Tensor = getattr(self.module, self.attribute)
         return buffer.detach()
+
+    def check_shape(self) -> None:
+        """Its values are exchanged in memory of the shape that it entered with."""
+        buffer: torch.Tensor | None = getattr(self.module, self.attribute, None)
+        if buffer is None or tuple(buffer.shape) != self.shape:
+            now = "is gone" if buffer is None else f"has the shape {tuple(buffer.shape)}"
+            raise ValueError(f"the buffer {self.plain_name} had the shape {self.shape} when the run was entered, and {now} now, so regions "
+                             "cannot share it. Keep its shape, or register it with persistent=False, or give buffers=\"local\" in all regions")
 
     def mark(self) -> tuple[int, list[int], list[int]]:
         """Another one after every change, but for one by `.data` to a few elements of many; and now and then without a change."""
@@ -105,14 +113,17 @@ class Buffers:
     """All of a model's. Every method is called by all ranks of the region; rank 0's values count."""
 
     def __init__(self, model: torch.nn.Module, ranks: Solo | Group, kind: str, plain_name: Callable[[str], str]) -> None:
-        self.ranks = ranks
+        self.model, self.ranks, self.kind = model, ranks, kind
         self.all: list[Buffer] = []
         self.left_out: list[LeftOut] = []
         self.entered: list[tuple[int, list[int], list[int]]] = []
+        self.plain, self.known = plain_name, set[str]()
         if kind == "local":
             return
         modules = dict(model.named_modules())
-        for name, buffer in saved_buffers(model):
+        named = saved_buffers(model)
+        self.known = {plain_name(name) for name, _ in named}
+        for name, buffer in named:
             if buffer.is_complex():
                 raise ValueError(f"the buffer {name} is {buffer.dtype}: a run takes real and whole numbers; buffers=\"local\" leaves "
                                  "all of them in their regions")
@@ -139,7 +150,20 @@ class Buffers:
     def hosts(self) -> dict[str, torch.Tensor]:
         return {one.name: one.host for one in self.all if one.host is not None}
 
+    def tell_new(self) -> None:
+        """Of one that was registered since the run was entered: once."""
+        if self.kind == "local" or not self.ranks.leads:
+            return
+        new = [name for name in (self.plain(name) for name, _ in saved_buffers(self.model)) if name not in self.known]
+        self.known.update(new)
+        if new:
+            log.warning("the buffer %s was registered, or got its first values, after the run was entered: it does not cross, and each region "
+                        "has its own. Register it before, or with persistent=False if it is to be so", new[0])
+
     def take(self) -> None:
+        self.tell_new()
+        for one in self.all:
+            one.check_shape()
         for one in self.all:
             one.take()
         for other in self.left_out:

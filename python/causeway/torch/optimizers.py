@@ -15,12 +15,30 @@ Settings = dict[str, Any]  # of a group of parameters: its numbers and texts
 OF_SCHEDULERS = {"initial_lr": ("lr",), "base_momentum": ("momentum", "betas"), "max_momentum": ("momentum", "betas")}
 
 
+OWN_WEIGHTS = ("schedulefree", "lookahead")  # in names of optimizers
+
+
 def inner(optimizer: Any) -> torch.optim.Optimizer:
     """Without what a library has wrapped around it."""
     while isinstance(getattr(optimizer, "optimizer", None), torch.optim.Optimizer):
         optimizer = optimizer.optimizer
     found: torch.optim.Optimizer = optimizer
     return found
+
+
+def names_of(optimizer: Any) -> list[str]:
+    """Of its class and those above, and of what is wrapped in it."""
+    names = [kind.__name__ for kind in type(optimizer).__mro__]
+    below = getattr(optimizer, "optimizer", None)
+    return names + names_of(below) if isinstance(below, torch.optim.Optimizer) else names
+
+
+def tell_own_weights(optimizer: torch.optim.Optimizer) -> None:
+    """Of one that is known to keep weights of the model, beside fp32 copies, and to set the parameters by them."""
+    known = next((name for name in names_of(optimizer) if any(one in name.lower() for one in OWN_WEIGHTS)), None)
+    if known is not None:
+        log.warning("%s keeps weights of its own, which do not cross between regions: each region's pull its parameters away from what "
+                    "the run agreed on. Take an optimizer without them, such as AdamW, and let the outer optimizer average", known)
 
 
 def kind_of(optimizer: torch.optim.Optimizer) -> str:
@@ -69,6 +87,23 @@ def load_unnamed(optimizer: torch.optim.Optimizer, state: dict[str, Any], holder
 
 def parameters_of(optimizer: torch.optim.Optimizer) -> list[torch.nn.Parameter]:
     return [p for group in optimizer.param_groups for p in group["params"]]
+
+
+def sizes_of(state: dict[str, Any]) -> list[int]:
+    """Parameters of each group. `state`: of an optimizer, or itself by its param_groups."""
+    return [len(group["params"]) for group in state["param_groups"]]
+
+
+def told_sizes(sizes: list[int]) -> str:
+    return f"{len(sizes)} groups of {' and '.join(map(str, sizes))} parameters" if len(sizes) != 1 else f"1 group of {sizes[0]} parameters"
+
+
+def check_sizes(optimizer: torch.optim.Optimizer, state: dict[str, Any], holder: str) -> None:
+    """Of the groups, in a state that `holder` has: a program may add some as it trains."""
+    kept, own = sizes_of(state), sizes_of({"param_groups": optimizer.param_groups})
+    if kept != own:
+        raise ValueError(f"{holder} with {told_sizes(kept)}, and the program's has {told_sizes(own)}: give it the same ones before Run is "
+                         "entered (one that is to train later may have the rate 0 until then), or delete the file to begin the optimizer anew")
 
 
 def types_of(optimizer: torch.optim.Optimizer) -> list[str]:

@@ -79,7 +79,7 @@ class Exchanged:
         # Then the worker reads and writes the parameter itself.
         self.direct = (plain.device.type == "cpu" and plain.dtype == torch.float32 and plain.is_contiguous()
                        and not isinstance(plain, DTensor))
-        self.storage = plain.data_ptr() if self.direct else None
+        self.read = plain if self.direct else None  # the memory that the worker reads, on all ranks
         self.start: torch.Tensor | None = None  # what a low-precision parameter was set to, if that is less exact than `host`
         self._host: torch.Tensor | None = None
         if ranks.leads:
@@ -100,6 +100,18 @@ class Exchanged:
             return None
         states = [one.state.get(self.parameter, {}) for one in self.optimizers]
         return next((state[key] for state in states for key in MASTER_KEYS if torch.is_tensor(state.get(key))), None)
+
+    def come_back(self) -> bool:
+        """`p.data = ...`, which vector_to_parameters does, puts a parameter elsewhere: its values go to where the worker reads them, and it
+        with them. False: they do not fit."""
+        plain = self.parameter.detach()
+        if self.read is None or self.read.data_ptr() == plain.data_ptr():
+            return True
+        if (plain.shape, plain.dtype, plain.device) != (self.read.shape, self.read.dtype, self.read.device):
+            return False
+        self.read.copy_(plain)
+        self.parameter.data = self.read
+        return True
 
     def take(self) -> None:
         """The parameter, or the change to it, into `host`."""
@@ -178,6 +190,8 @@ class Parameters:
     def check_as_entered(self) -> None:
         """The first instruction brings back what entered, whatever the program has done to the model since."""
         changed = next((one.name for one, mark in zip(self.exchanged, self.entered) if one.mark() != mark), None)
+        for one in self.exchanged:
+            one.come_back()  # its values are those that entered
         self.agree(changed and f"the model changed between entering the run and its first step (its parameter {changed}), and the run would "
                                "take back the change: load weights before `Run`")
         self.buffers.tell_changed()
@@ -283,8 +297,7 @@ class Parameters:
                              "requires_grad now. Set it back before the step ends (loops of GANs do so), or begin another run with what "
                              "is trained from here on")
         for one in self.exchanged:
-            p = now[one.name]
-            if p is not one.parameter or one.storage not in (None, p.data_ptr()):
+            if now[one.name] is not one.parameter or not one.come_back():
                 raise ValueError(f"the model changed after it entered the run: the parameter {one.name} was replaced. Move, "
                                  "wrap and convert the model before Run(...)")
 

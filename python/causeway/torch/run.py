@@ -21,6 +21,7 @@ import causeway
 from . import arguments, frozen as frozen_parameters
 from .buffers import KINDS
 from .marks import HandedOut
+from .optimizers import tell_own_weights
 from .parameters import Parameters
 from .ranks import Group, Kind, Solo, ranks as ranks_of
 from .schedules import copied
@@ -186,12 +187,20 @@ class Run:
         self._state = TrainerState(self.directory, self._ranks, self.optimizers, self._also, self.region)
         self._begun = [copied(dict(one.state)) for one in self.optimizers]  # some make theirs when they are made, and never again
         self._led(self._attach)
+        if self._ranks.leads:
+            self._tell_of_arguments()
         if (self._entered.buffers.all or self._entered.buffers.left_out) and self._ranks.leads:
             log.info("%s", self._entered.buffers)
         if self._entered.frozen.count and self._ranks.leads:
             log.info("%s", self._entered.frozen)
         self._sigterm.listen()
         return self
+
+    def _tell_of_arguments(self) -> None:
+        for one in self.optimizers:
+            tell_own_weights(one)
+        if self._settings["tokens_per_step"] == 0:
+            arguments.tell_unit(self.model, self.samples_per_step)
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
         if kind is None and self._step is not None and self._ranks.leads:
@@ -238,6 +247,7 @@ class Run:
             raise
 
     def _all_steps(self) -> Iterator[Step]:
+        first = True
         while (steps := self._next()) is not None:
             taken = 0
             while taken < steps.count and not (taken and self._called_back()):
@@ -245,6 +255,9 @@ class Run:
                 self._handed_out, self._reported = self._parameters.handed_out(), False
                 yield self._step
                 taken += 1
+                if first:
+                    self._state.check_after_a_step()
+                first = False
             self._done(steps, taken)
         self._step = None
         self._sigterm.restore()  # nothing is left to save

@@ -15,7 +15,7 @@ import torch
 
 from .arguments import Stateful
 from .divided import DTensor
-from .optimizers import Settings, check_kind, keep_precision, kind_of, load_unnamed, parameters_of, settings_of, tell_other_settings, types_of
+from .optimizers import Settings, check_kind, check_sizes, keep_precision, kind_of, load_unnamed, parameters_of, settings_of, tell_other_settings, types_of
 from .ranks import Group, Solo, everybody
 from .trainer_files import OF_DISKS, TrainerFiles, check_readable
 
@@ -75,6 +75,7 @@ def random_numbers() -> dict[str, Any]:
     state: dict[str, Any] = {"random": torch.get_rng_state(), "random of Python": random.getstate()}
     if torch.cuda.is_available():
         state["random of the device"] = torch.cuda.get_rng_state()
+        state["random of all devices"] = torch.cuda.get_rng_state_all()
     if "numpy" in sys.modules:
         kind, keys, *rest = sys.modules["numpy"].random.get_state()
         state["random of NumPy"] = (str(kind), keys.tolist(), *(float(one) if isinstance(one, float) else int(one) for one in rest))
@@ -84,6 +85,9 @@ def random_numbers() -> dict[str, Any]:
 def set_random_numbers(state: Mapping[str, Any]) -> None:
     torch.set_rng_state(state["random"])
     if torch.cuda.is_available() and "random of the device" in state:
+        # Of those that are still there. An earlier version kept the current one's alone, and the current one may be another now.
+        for device, numbers in zip(range(torch.cuda.device_count()), state.get("random of all devices", ())):
+            torch.cuda.set_rng_state(numbers, device)
         torch.cuda.set_rng_state(state["random of the device"])
     if "random of Python" in state:
         version, numbers, gauss = state["random of Python"]
@@ -121,14 +125,23 @@ class TrainerState:
         self.refusals = Refusals()
         self.optimizers = {"optimizer" if len(optimizers) == 1 else f"optimizer {place}": one
                            for place, one in enumerate(optimizers)}
+        self.groups, self.told_grown = {name: len(one.param_groups) for name, one in self.optimizers.items()}, False
         self.given: dict[str, list[Settings]] = {name: settings_of(one) for name, one in self.optimizers.items()}
         self.also: dict[str, Any] = {**also, **self.optimizers}
-        for name in self.also:  # now, rather than when the first file is written
+        self.check_readable()  # now, rather than when the first file is written
+        self.is_kept = any(ranks.gather(bool(self.also)))  # on one rank: then all take part
+
+    def check_readable(self) -> None:
+        for name in self.also:
             first = io.BytesIO()
             torch.save(without_tensors(self.state_of(name)), first)
             first.seek(0)
             check_readable(first, f"the state of {name}")
-        self.is_kept = any(ranks.gather(bool(self.also)))  # on one rank: then all take part
+
+    def check_after_a_step(self) -> None:
+        """An optimizer makes its state in its first step. Called by all ranks, once."""
+        if self.is_kept:
+            everybody(self.ranks, self.check_readable)
 
     def state_of(self, name: str) -> Any:
         return own_parts(self.also[name].state_dict())
@@ -137,6 +150,7 @@ class TrainerState:
         """On all ranks, or on none if the disk of one takes nothing: then the training goes on without. Called by all ranks."""
         if not self.is_kept:
             return
+        self.tell_grown()
         refusal = next((one for one in everybody(self.ranks, lambda: self.attempt(sample)) if one), None)
         if refusal is None:  # older files go when all ranks have the newer one
             self.positions = sorted({*self.positions, sample})[-KEPT:]
@@ -145,6 +159,16 @@ class TrainerState:
             self.files.remove_at(sample)  # another rank has none
         if self.ranks.leads:
             self.refusals.told(refusal, self.after_a_restart())
+
+    def tell_grown(self) -> None:
+        """A restart takes up the state before the program comes to where it adds the group."""
+        for name, one in self.optimizers.items():
+            if len(one.param_groups) == self.groups[name] or self.told_grown or not self.ranks.leads:
+                continue
+            self.told_grown = True
+            log.warning("%s has %d groups of parameters now, and had %d when the run was entered: a restart is refused unless the program "
+                        "adds the group before Run is entered, with the rate 0 if it is to train later", name, len(one.param_groups),
+                        self.groups[name])
 
     def save_alone(self, sample: int) -> None:
         """The training ends here, and other ranks may be gone: the next start finds what all of them have. An older state that was
@@ -205,7 +229,8 @@ class TrainerState:
         if position is not None:
             log.warning("the optimizer goes on from its state at sample %d; the region is at sample %d", position, sample)
         elif sample > 0:  # the region has trained before
-            log.warning("there is no state of the optimizer to go on from: it begins anew; the region is at sample %d", sample)
+            begins = "goes on as the program has it" if any(one.state for one in self.optimizers.values()) else "begins anew"
+            log.warning("there is no state of the optimizer to go on from: it %s; the region is at sample %d", begins, sample)
 
     def intact(self, positions: list[int]) -> list[int]:
         """Without the newest, as far as a rank has a file of theirs that is damaged."""
@@ -235,7 +260,9 @@ class TrainerState:
         set_random_numbers(state)
 
     def take_up_optimizer(self, name: str, state: Mapping[str, Any], holder: str) -> None:
-        one, own = self.optimizers[name], placed(state[name], self.optimizers[name])
+        one = self.optimizers[name]
+        check_sizes(one, state[name], holder)
+        own = placed(state[name], one)
         kind = state.get(KINDS, {}).get(name)
         if kind is None:
             load_unnamed(one, own, holder, AS_BEFORE)
