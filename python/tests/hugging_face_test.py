@@ -178,5 +178,16 @@ class Result(ATrainer):
                 self.assertEqual(any("this region's values, not the run's" in str(one.message) for one in said), first)
 
 
+class Streams(ATrainer):
+    def test_the_run_has_the_number_of_steps_whatever_max_steps_is_given(self):
+        class Stream(torch.utils.data.IterableDataset):
+            def __iter__(self):
+                yield from ROWS * 3
+
+        with self.in_a_run(*rounds(6), rows=Stream(), max_steps=1) as trainer:
+            trainer.train()
+        self.assertEqual(trainer.taken, list(range(24)))
+
+
 if __name__ == "__main__":
     unittest.main()
