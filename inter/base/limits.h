@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 
 namespace causeway::inter {
 
@@ -18,6 +19,9 @@ constexpr std::size_t kDataConnectionsMax = 64;  // of a session
 // leave room for one more try. Not for ever: the kernel of a process that hangs confirms bytes,
 // too.
 constexpr int kControlDeadlines = 3;
+
+// A data connection that moved fewer bytes has carried no bulk: they are those of its handshake.
+constexpr std::uint64_t kMovedBytesMin = 32U << 10;
 
 // A peer may name as many blobs as it likes; what is remembered of them is bounded.
 constexpr std::size_t kRememberedBlobsMax = 4096;

@@ -29,6 +29,9 @@ void tune(int socket, std::chrono::milliseconds user_timeout);
 // go another way any more.
 void limit_unsent(int socket, unsigned bytes);
 
+// Every path takes segments of so many bytes.
+constexpr int kSmallSegmentBytes = 536;
+
 // Of a socket that is not connected yet: neither side sends larger segments.
 void limit_segments(int socket, int bytes);
 

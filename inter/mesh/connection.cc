@@ -253,6 +253,10 @@ Connection::Clock::time_point Connection::last_progress() const {
   return implementation_->last_progress;
 }
 
+std::uint64_t Connection::moved_bytes() const {
+  return implementation_->counted.rx_bytes + implementation_->acked_bytes;
+}
+
 void Connection::limit_unsent(unsigned bytes) {
   inter::limit_unsent(implementation_->socket.native_handle(), bytes);
 }

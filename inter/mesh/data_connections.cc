@@ -14,6 +14,9 @@ namespace {
 constexpr double kUnsentSeconds = 0.03;
 constexpr std::uint64_t kBytesOfAConnection = 4U << 20;  // in a burst, before another helps
 constexpr double kLossThatKeepsWindowsSmall = 0.0005;    // share of segments
+constexpr const char* kNothingLarge =
+    ", and hardly any since it was made: large packets may be lost on the way (MTU; `causeway "
+    "doctor` tells)";
 // Of one connection; never binds, but has the kernel pace by its own estimate, so that CUBIC's slow
 // start does not take its bursts for a full queue (tcp_cubic.c, hystart_update).
 constexpr std::uint64_t kNoRateLimit = 1'000'000'000'000;
@@ -105,8 +108,10 @@ void DataConnections::drop_stalled(Clock::time_point now, const std::string& in_
   for (auto& [number, data] : all_) {
     const auto idle = now - std::max(data.connection->last_progress(), data.waiting_since);
     if (idle > deadline && !data.connection->is_closed()) {
+      const bool carried_some = data.connection->moved_bytes() >= kMovedBytesMin;
       const std::string reason = "no byte moved for " + seconds_text(idle) + " of at most " +
-                                 seconds_text(deadline) + " on a data connection; " + in_flight;
+                                 seconds_text(deadline) + " on a data connection" +
+                                 (carried_some ? "" : kNothingLarge) + "; " + in_flight;
       spdlog::warn("{}: dropping one of {} data connections to {}: {}", options_.self, all_.size(),
                    peer_, reason);
       data.connection->close(Errc::deadline, reason);

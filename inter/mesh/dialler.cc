@@ -25,7 +25,38 @@ std::string either_of(const std::vector<Endpoint>& addresses) {
   return text;
 }
 
+constexpr std::chrono::minutes kSoon{2};  // a data connection ended after it was made
+
+tcp::socket socket_for(const asio::any_io_executor& executor, const tcp::endpoint& endpoint,
+                       bool small_segments) {
+  tcp::socket socket(executor);
+  std::error_code error;
+  if (small_segments) socket.open(endpoint.protocol(), error);
+  if (socket.is_open()) limit_segments(socket.native_handle(), kSmallSegmentBytes);
+  return socket;
+}
+
 }  // namespace
+
+bool& Peer::small_segments(const tcp::endpoint& at) {
+  if (small_segments_.size() >= kEndpointsMax) small_segments_.clear();
+  return small_segments_[at];
+}
+
+void Peer::turn_segments(const tcp::endpoint& at) {
+  bool& small = small_segments(at);
+  small = !small;
+}
+
+void MeshCore::note_small_segments(Peer& peer, const Connection& connection) {
+  if (const auto more = peer.failures.note("small segments")) {
+    spdlog::warn(
+        "{}: {} at {} answers to small packets, after large ones stayed unanswered: something on "
+        "the way may drop those in silence (MTU), and small ones cost rate; `causeway doctor` "
+        "tells what to do{}",
+        options_.self, peer.name, connection.remote(), *more);
+  }
+}
 
 SessionNonce MeshCore::random_nonce() {
   SessionNonce nonce;
@@ -71,9 +102,10 @@ asio::awaitable<void> MeshCore::dial(Self self, PeerPtr peer) {
   const Hello hello = self->hello(ConnectionKind::control, nonce);
   const Judge judge = self->judge(*peer);
   {
-    const auto give_up = [self, control] {
-      control->close(Errc::deadline, "no answer to our greeting within " +
-                                         seconds_text(self->options_.handshake_deadline));
+    const auto give_up = [self, peer, control] {
+      peer->turn_segments(control->remote_endpoint());
+      control->close(Errc::deadline,
+                     unanswered("no answer to our greeting", self->options_.handshake_deadline));
     };
     const Deadline deadline(self->executor_, self->options_.handshake_deadline, give_up);
     const Verdicts verdicts = co_await greet_listener(*control, peer->name, hello, judge);
@@ -86,18 +118,23 @@ asio::awaitable<void> MeshCore::dial(Self self, PeerPtr peer) {
 }
 
 // One of a session's data connections: dialled again whenever it is lost, where the control
-// connection found the peer.
+// connection found the peer. One that ends soon and has moved nothing is dialled again with small
+// segments, and so in turn: something on the way may drop large ones.
 asio::awaitable<void> MeshCore::keep_data_connection(Self self, PeerPtr peer,
                                                      std::shared_ptr<Session> session,
                                                      tcp::endpoint endpoint) {
   Backoff backoff(self->options_.reconnect_delay_min, self->options_.reconnect_delay_max,
                   self->options_.seed);
+  bool small = false;
   while (!self->stopping_ && !session->is_closed()) {
     std::string failure;
     try {
-      const auto data = co_await open_data(self, peer, endpoint, session->nonce());
+      const auto data = co_await open_data(self, peer, endpoint, session->nonce(), small);
       backoff.reset();
+      const auto joined = Connection::Clock::now();
       failure = co_await Session::serve_data(session, data);
+      const bool soon = Connection::Clock::now() < joined + kSoon;
+      if (soon && data->moved_bytes() < kMovedBytesMin) small = !small;
     } catch (const LinkError& error) {
       failure = error.reason();
     }
@@ -112,12 +149,13 @@ asio::awaitable<void> MeshCore::keep_data_connection(Self self, PeerPtr peer,
 
 asio::awaitable<std::shared_ptr<Connection>> MeshCore::open_data(Self self, PeerPtr peer,
                                                                  tcp::endpoint endpoint,
-                                                                 const SessionNonce& nonce) {
-  const auto data = co_await open_at(self, peer, endpoint);
+                                                                 const SessionNonce& nonce,
+                                                                 bool& small) {
+  const auto data = co_await open_at(self, peer, endpoint, small);
   const Hello hello = self->hello(ConnectionKind::data, nonce);
   const Deadline deadline(self->executor_, self->options_.handshake_deadline, [self, data] {
-    data->close(Errc::deadline, "no answer on the data connection within " +
-                                    seconds_text(self->options_.handshake_deadline));
+    data->close(Errc::deadline,
+                unanswered("no answer on the data connection", self->options_.handshake_deadline));
   });
   const std::string refusal = co_await join_session(*data, hello);
   if (!refusal.empty())
@@ -167,25 +205,33 @@ asio::awaitable<std::shared_ptr<Connection>> MeshCore::open_named(Self self, Pee
 asio::awaitable<std::shared_ptr<Connection>> MeshCore::reach(Self self, PeerPtr peer,
                                                              tcp::endpoint endpoint) {
   if (self->door_) self->door_->expect(endpoint.address());
-  const auto connection = co_await open_at(self, peer, endpoint);
+  const auto connection = co_await open_at(self, peer, endpoint, peer->small_segments(endpoint));
   peer->reached_at = endpoint;
   co_return connection;
 }
 
+// `small`: with small segments. Turned if the connection is made and then nothing is answered.
 asio::awaitable<std::shared_ptr<Connection>> MeshCore::open_at(Self self, PeerPtr peer,
-                                                               tcp::endpoint endpoint) {
-  const auto connection = self->connections_.dialled(tcp::socket(self->executor_));
+                                                               tcp::endpoint endpoint,
+                                                               bool& small) {
+  const auto connection = self->connections_.dialled(socket_for(self->executor_, endpoint, small));
   connection->count_into(peer->carried.traffic);
   connection->check_open();
+  bool connected = false;
   std::string region;
   {
-    const Deadline deadline(self->executor_, self->options_.handshake_deadline, [self, connection] {
-      connection->close(Errc::deadline, "no TLS handshake within " +
-                                            seconds_text(self->options_.handshake_deadline));
+    const auto limit = self->options_.handshake_deadline;
+    const Deadline deadline(self->executor_, limit, [&] {
+      if (connected) small = !small;
+      connection->close(Errc::deadline, connected
+                                            ? unanswered("no TLS handshake", limit)
+                                            : "no TCP connection within " + seconds_text(limit));
     });
     co_await connection->connect(endpoint);
+    connected = true;
     region = co_await connection->handshake();
   }
+  if (small) self->note_small_segments(*peer, *connection);
   if (region != peer->name) {
     co_await refuse(*connection, "the certificate at " + connection->remote() + " is for \"" +
                                      printable(region) + "\", not for \"" + peer->name + "\"");

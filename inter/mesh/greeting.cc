@@ -1,4 +1,6 @@
 #include "inter/mesh/greeting.h"
+
+#include "inter/base/async.h"
 #include "inter/base/text.h"
 
 namespace causeway::inter {
@@ -65,6 +67,12 @@ asio::awaitable<std::string> join_session(Connection& connection, const Hello& m
   co_await connection.write(hello);
   const FrameView verdict = co_await connection.read();
   co_return verdict_of(verdict);
+}
+
+std::string unanswered(const std::string& what, std::chrono::milliseconds deadline) {
+  return what + " within " + seconds_text(deadline) +
+         ", though the connection stands: the other end hangs, or large packets are lost on the "
+         "way (MTU); `causeway doctor` tells which";
 }
 
 asio::awaitable<Hello> read_hello(Connection& connection) {

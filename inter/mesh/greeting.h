@@ -2,6 +2,7 @@
 // "Greeting".
 #pragma once
 
+#include <chrono>
 #include <functional>
 #include <string>
 
@@ -31,6 +32,9 @@ asio::awaitable<Verdicts> greet_dialler(Connection& connection, const Hello& the
 
 // The dialler's side of a data connection: the listener's verdict.
 asio::awaitable<std::string> join_session(Connection& connection, const Hello& mine);
+
+// Of a connection that stands and on which the other end does not answer: "no TLS handshake", say.
+std::string unanswered(const std::string& what, std::chrono::milliseconds deadline);
 
 asio::awaitable<Hello> read_hello(Connection& connection);
 

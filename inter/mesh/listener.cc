@@ -58,8 +58,7 @@ asio::awaitable<void> MeshCore::admit(Self self, std::shared_ptr<Connection> con
   self->strangers_.enter(connection);
   std::optional<Deadline> deadline;
   deadline.emplace(self->executor_, self->options_.handshake_deadline, [self, connection] {
-    connection->close(Errc::deadline,
-                      "no greeting within " + seconds_text(self->options_.handshake_deadline));
+    connection->close(Errc::deadline, unanswered("no greeting", self->options_.handshake_deadline));
   });
   const Hello theirs = co_await read_hello(*connection);
   if (theirs.kind == ConnectionKind::observer) {
@@ -114,8 +113,8 @@ asio::awaitable<void> MeshCore::admit_control(Self self, std::shared_ptr<Connect
   peer->greeting = control;
   std::optional<Deadline> deadline;
   deadline.emplace(self->executor_, self->options_.handshake_deadline, [self, control] {
-    control->close(Errc::deadline, "no answer to our greeting within " +
-                                       seconds_text(self->options_.handshake_deadline));
+    control->close(Errc::deadline,
+                   unanswered("no answer to our greeting", self->options_.handshake_deadline));
   });
   const Hello mine = self->hello(ConnectionKind::control, theirs.nonce);
   const Judge judge = self->judge(*peer);

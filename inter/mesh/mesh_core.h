@@ -117,6 +117,10 @@ struct Peer {
   std::chrono::milliseconds dials_in() const;
   // Whether another link that one of the two dialled must give way to the one that stands.
   bool keeps_link(bool we_dialled) const;
+  // Whether small segments are tried next at that address. Turned when a connection is made there
+  // and then nothing is answered, so that one of the two gets through.
+  bool& small_segments(const asio::ip::tcp::endpoint& at);
+  void turn_segments(const asio::ip::tcp::endpoint& at);
   // To a link that it dialled. Empty: none.
   std::string objection_to_link(const Connection& control);
 
@@ -148,6 +152,10 @@ struct Peer {
   LinkMeter others_links;  // are measured that way
   double begun = 0;        // by others, by way of this peer, lately
   std::chrono::steady_clock::time_point begun_at{};
+
+ private:
+  static constexpr std::size_t kEndpointsMax = 64;  // names may have ever new ones
+  std::map<asio::ip::tcp::endpoint, bool> small_segments_;
 };
 
 using PeerPtr = std::shared_ptr<Peer>;
@@ -211,14 +219,17 @@ class MeshCore : public std::enable_shared_from_this<MeshCore> {
                                                     asio::ip::tcp::endpoint endpoint);
   static asio::awaitable<std::shared_ptr<Connection>> open_data(Self self, PeerPtr peer,
                                                                 asio::ip::tcp::endpoint endpoint,
-                                                                const SessionNonce& nonce);
+                                                                const SessionNonce& nonce,
+                                                                bool& small);
   static asio::awaitable<std::shared_ptr<Connection>> open(Self self, PeerPtr peer);
   static asio::awaitable<std::shared_ptr<Connection>> open_named(Self self, PeerPtr peer,
                                                                  Endpoint address);
   static asio::awaitable<std::shared_ptr<Connection>> reach(Self self, PeerPtr peer,
                                                             asio::ip::tcp::endpoint endpoint);
   static asio::awaitable<std::shared_ptr<Connection>> open_at(Self self, PeerPtr peer,
-                                                              asio::ip::tcp::endpoint endpoint);
+                                                              asio::ip::tcp::endpoint endpoint,
+                                                              bool& small);
+  void note_small_segments(Peer& peer, const Connection& connection);
 
   // detours.cc
   Neighbours neighbours() const;

@@ -5,6 +5,8 @@
 #include <asio/steady_timer.hpp>
 #include <asio/write.hpp>
 
+#include "inter/base/tcp.h"
+
 namespace causeway::inter {
 
 using asio::ip::tcp;
@@ -58,6 +60,8 @@ struct CutProxy::Pipe {
   explicit Pipe(asio::io_context& context) : client(context), server(context) {}
   tcp::socket client, server;
   bool first = false;
+  bool large = true;  // segments
+  std::size_t passed_bytes = 0;
   std::array<char, 16384> up, down;
 };
 
@@ -73,6 +77,8 @@ void CutProxy::accept() {
         if (error) {
           return;
         }
+        const auto figures = tcp_figures(pipe->client.native_handle());
+        pipe->large = !figures || figures->segment_bytes > std::uint32_t{kSmallSegmentBytes};
         const tcp::endpoint target(asio::ip::address_v4::loopback(), self->target_);
         pipe->server.async_connect(target, [self, pipe](const std::error_code& failed) {
           if (!failed) {
@@ -91,8 +97,11 @@ void CutProxy::pump(const std::shared_ptr<Pipe>& pipe, bool forward) {
   auto& buffer = forward ? pipe->up : pipe->down;
   from.async_read_some(asio::buffer(buffer), [self = shared_from_this(), pipe, forward](
                                                  const std::error_code& error, std::size_t size) {
-    if (self->stalled_ || (self->first_stalled_ && pipe->first)) {
+    if (self->stalls(*pipe)) {
       self->stalled_pipes_.push_back(pipe);
+      return;
+    }
+    if (self->resets(*pipe, size)) {
       return;
     }
     if (forward && size >= self->cut_in_) {
@@ -134,6 +143,25 @@ void CutProxy::pump_on(const std::shared_ptr<Pipe>& pipe, bool forward) {
 
 void CutProxy::cut_after(std::uint64_t bytes) {
   cut_in_ = bytes;
+}
+
+bool CutProxy::stalls(const Pipe& pipe) const {
+  const bool lost = large_ == Large::stall_all || (large_ == Large::stall && !pipe.first);
+  return stalled_ || (lost && pipe.large) || (first_stalled_ && pipe.first);
+}
+
+// Handshakes pass.
+bool CutProxy::resets(Pipe& pipe, std::size_t size) const {
+  constexpr std::size_t kHandshakeBytes = 12'000;
+  pipe.passed_bytes += size;
+  if (large_ != Large::reset_when_used || !pipe.large || pipe.first ||
+      pipe.passed_bytes < kHandshakeBytes) {
+    return false;
+  }
+  std::error_code ignored;
+  pipe.client.close(ignored);
+  pipe.server.close(ignored);
+  return true;
 }
 
 bool CutProxy::cut_one(Pipe& pipe) {

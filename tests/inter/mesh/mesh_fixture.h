@@ -73,6 +73,10 @@ class CutProxy : public std::enable_shared_from_this<CutProxy> {
     first_stalled_ = true;
     pause_ = pause;
   }
+  // As a path that drops large packets: what becomes of connections that have large segments. But
+  // with stall_all the first one lives on, as its messages are small.
+  enum class Large { pass, stall, stall_all, reset_when_used };
+  void treat_large(Large how) { large_ = how; }
   void close();
 
  private:
@@ -81,6 +85,8 @@ class CutProxy : public std::enable_shared_from_this<CutProxy> {
   void cut();
   void pump_on(const std::shared_ptr<Pipe>& pipe, bool forward);
   bool cut_one(Pipe& pipe);
+  bool stalls(const Pipe& pipe) const;
+  bool resets(Pipe& pipe, std::size_t size) const;
 
   asio::io_context& context_;
   asio::ip::tcp::acceptor acceptor_;
@@ -94,6 +100,7 @@ class CutProxy : public std::enable_shared_from_this<CutProxy> {
   bool stalled_ = false;
   bool first_stalled_ = false;
   std::chrono::milliseconds pause_{0};
+  Large large_ = Large::pass;
 };
 
 class MeshTest : public testing::Test {

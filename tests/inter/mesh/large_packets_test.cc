@@ -1,0 +1,90 @@
+// Paths on which small packets pass and large ones are lost in silence (MTU).
+#include "inter/mesh/mesh.h"
+#include "tests/inter/mesh/mesh_fixture.h"
+
+namespace causeway::inter {
+namespace {
+
+using Large = CutProxy::Large;
+
+constexpr std::size_t kPassedBytes = 3'000'000;
+
+class LargePacketsTest : public MeshTest {
+ protected:
+  LargePacketsTest() {
+    MeshOptions listener = quick("b");
+    point(listener, "a", 1);
+    b_ = &add(listener);
+    b_->mesh->start();
+    proxy_ = std::make_shared<CutProxy>(context_, b_->mesh->listening_port());
+    proxy_->accept();
+  }
+  ~LargePacketsTest() override { proxy_->close(); }
+
+  MeshOptions quick(const std::string& self) {
+    MeshOptions made = options(self);
+    made.handshake_deadline = std::chrono::milliseconds(500);
+    made.idle_deadline = std::chrono::seconds(2);
+    made.data_connections = 2;
+    return made;
+  }
+  void start_a() {
+    MeshOptions dialler = quick("a");
+    point(dialler, "b", proxy_->port());
+    a_ = &add(dialler);
+    a_->mesh->start();
+  }
+  bool meet() {
+    return run_until([&] { return a_->mesh->is_up("b") && b_->mesh->is_up("a"); });
+  }
+  bool passes(Region& from, Region& to) {
+    const BlobId id = from.spool.put(make_bytes(kPassedBytes, ++seed_));
+    from.mesh->push_blob(to.name, id);
+    return run_until([&] { return to.spool.has(id); });
+  }
+
+  std::shared_ptr<CutProxy> proxy_;
+  Region* a_ = nullptr;
+  Region* b_ = nullptr;
+  unsigned seed_ = 0;
+};
+
+TEST_F(LargePacketsTest, AHandshakeThatStallsIsTriedWithSmallSegments) {
+  proxy_->treat_large(Large::stall_all);
+  start_a();
+  ASSERT_TRUE(meet());
+  EXPECT_TRUE(
+      log_.has("no TLS handshake within 0.5 s, though the connection stands: the other "
+               "end hangs, or large packets are lost on the way (MTU); `causeway doctor` "
+               "tells which"));
+  EXPECT_TRUE(log_.has("answers to small packets, after large ones stayed unanswered"));
+  EXPECT_TRUE(passes(*a_, *b_));
+  EXPECT_TRUE(passes(*b_, *a_));
+}
+
+TEST_F(LargePacketsTest, BulkGoesOnInSmallSegmentsWhereThePathChanges) {
+  start_a();
+  ASSERT_TRUE(meet());
+  ASSERT_TRUE(passes(*a_, *b_));
+  proxy_->treat_large(Large::stall);
+  EXPECT_TRUE(passes(*a_, *b_));
+  EXPECT_TRUE(a_->downs.empty()) << "small messages pass";
+}
+
+// The handshake's packets are small enough, those of bulk are not: the other end gives it up.
+TEST_F(LargePacketsTest, SoItDoesWhereConnectionsEndAsSoonAsTheyAreUsed) {
+  proxy_->treat_large(Large::reset_when_used);
+  start_a();
+  ASSERT_TRUE(meet());
+  EXPECT_TRUE(passes(*b_, *a_));
+}
+
+TEST_F(LargePacketsTest, WhereNothingIsLostNothingIsTried) {
+  start_a();
+  ASSERT_TRUE(meet());
+  EXPECT_TRUE(passes(*a_, *b_));
+  EXPECT_FALSE(log_.has("small packets"));
+}
+
+}  // namespace
+}  // namespace causeway::inter
