@@ -24,18 +24,20 @@ struct Line {
 };
 using Lines = std::vector<Line>;
 
-// With `price` in the place of the row's own.
-double time_to_loss(const Row& row, const StatisticalPrice& price, double steps) {
+// With `price` in the place of the row's own. Without `steps`: per step of a run without end.
+double rounds_to_loss(const Row& row, const StatisticalPrice& price, double steps) {
+  constexpr double kRounding = 1e-9;  // of what should be whole
   const double late = row.overlap_priced ? 1 : steps_factor(row.overlap.variant);
-  return steps * steps_factor(row.k, price) * late * row.round_s / row.k;
+  const double per_step = steps_factor(row.k, price) * late / row.k;
+  return steps > 0 ? std::ceil(steps * per_step * (1 - kRounding)) : per_step;
 }
 
 Choice choose(const std::vector<std::size_t>& line, std::span<const Row> rows,
-              const StatisticalPrice& price) {
+              const StatisticalPrice& price, double steps) {
   std::vector<Candidate> candidates;
   candidates.reserve(line.size());
   for (const std::size_t i : line) {
-    candidates.push_back({rows[i].k, time_to_loss(rows[i], price, 1)});
+    candidates.push_back({rows[i].k, rounds_to_loss(rows[i], price, steps) * rows[i].round_s});
   }
   return choose_k(candidates);
 }
@@ -44,7 +46,7 @@ double doubt_of(const Row& row) {
   return row.price && row.price->steps > 0 ? 1 + row.price->steps_error / row.price->steps : 1;
 }
 
-Lines lines_of(std::span<const Row> rows, const StatisticalPrice& price) {
+Lines lines_of(std::span<const Row> rows, const StatisticalPrice& price, double steps) {
   using Kind = std::tuple<Variant, ExchangeKind, double, std::string, std::string, std::uint32_t,
                           std::optional<inter::Shape>>;
   std::map<Kind, std::vector<std::size_t>> grouped;
@@ -60,7 +62,7 @@ Lines lines_of(std::span<const Row> rows, const StatisticalPrice& price) {
   for (auto& [key, line] : grouped) {
     std::ranges::sort(line, {}, [&](std::size_t i) { return rows[i].k; });
     const Row& first = rows[line.front()];
-    const Choice choice = choose(line, rows, first.price.value_or(price));
+    const Choice choice = choose(line, rows, first.price.value_or(price), steps);
     lines.push_back({std::move(line), choice, doubt_of(first)});
   }
   return lines;
@@ -96,13 +98,15 @@ double steps_factor(const Row& row, const StatisticalPrice& price) {
 
 void price_rows(std::span<Row> rows, const StatisticalPrice& price, double steps) {
   for (Row& row : rows) {
-    row.time_to_loss_s = time_to_loss(row, row.price.value_or(price), steps);
-    row.cost_to_loss = row.round_s > 0 ? row.cost_per_round * row.time_to_loss_s / row.round_s : 0;
+    const double rounds = rounds_to_loss(row, row.price.value_or(price), steps);
+    row.time_to_loss_s = rounds * row.round_s;
+    row.cost_to_loss = rounds * row.cost_per_round;
   }
 }
 
-std::optional<Recommendation> recommend(std::span<const Row> rows, const StatisticalPrice& price) {
-  const Lines lines = lines_of(rows, price);
+std::optional<Recommendation> recommend(std::span<const Row> rows, const StatisticalPrice& price,
+                                        double steps) {
+  const Lines lines = lines_of(rows, price, steps);
   if (lines.empty()) return std::nullopt;
   const auto best = std::ranges::min_element(
       lines, {}, [](const Line& line) { return line.choice.best_time_s * line.doubt; });
@@ -117,7 +121,7 @@ std::optional<Recommendation> recommend(std::span<const Row> rows, const Statist
   out.low = line.choice.low;
   out.high = line.choice.high;
   for (const StatisticalPrice& other : bounds_of(rows[out.row].price.value_or(price))) {
-    const Choice choice = choose(line.rows, rows, other);
+    const Choice choice = choose(line.rows, rows, other, steps);
     out.low = std::min(out.low, choice.k);
     out.high = std::max(out.high, choice.k);
   }

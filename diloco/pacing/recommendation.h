@@ -46,7 +46,8 @@ struct Row {
 // S(K) / S0 of the row; `price` if it has none of its own.
 double steps_factor(const Row& row, const StatisticalPrice& price);
 
-// Fills in time and cost to the target loss: what `steps` inner steps reach at K0 as configured.
+// Fills in time and cost to the target loss: what `steps` inner steps reach at K0 as configured. In
+// whole rounds: what a round learns counts for nothing before its exchange.
 // `price`: of rows that have none of their own.
 void price_rows(std::span<Row> rows, const StatisticalPrice& price, double steps);
 
@@ -65,7 +66,9 @@ struct Recommendation {
 // alone recommends no other optimizer or codec than the configured ones. Of combinations that
 // differ by less than 2 % the one with the least overlap, then with full exchanges, then with the
 // most bits. Rows that are not complete, or in which regions miss more than a tenth of the rounds,
-// do not count. Nothing if no row does.
-std::optional<Recommendation> recommend(std::span<const Row> rows, const StatisticalPrice& price);
+// do not count. Nothing if no row does. `steps`: as of price_rows(); 0: of a run so long that parts
+// of rounds do not matter.
+std::optional<Recommendation> recommend(std::span<const Row> rows, const StatisticalPrice& price,
+                                        double steps = 0);
 
 }  // namespace causeway::diloco::tuner

@@ -51,6 +51,7 @@ class Chooser {
         }
       }
     }
+    warn_of_too_long();
     warn_of_indivisible();
     return std::move(out_);
   }
@@ -92,6 +93,10 @@ class Chooser {
     for (const std::uint32_t asked : grid_.ks) {
       const std::uint32_t k =
           ks_chosen_ ? usable_k(asked, fragments, in_.config.train.steps) : asked;
+      if (!ks_chosen_ && k > in_.config.train.steps) {
+        too_long_.insert(k);
+        continue;
+      }
       if (k % fragments != 0) {
         indivisible_.insert(k);
         continue;
@@ -108,10 +113,27 @@ class Chooser {
     }
   }
 
+  static std::string list_of(const std::set<std::uint32_t>& numbers) {
+    std::string list;
+    for (const std::uint32_t number : numbers) inter::append_item(list, std::to_string(number));
+    return list;
+  }
+
+  // The run would end before the first exchange, and a rehearsal of such rounds takes minutes.
+  void warn_of_too_long() {
+    if (too_long_.empty()) return;
+    const std::string ks = list_of(too_long_), steps = std::to_string(in_.config.train.steps);
+    if (out_.rows.empty() && indivisible_.empty()) {
+      throw ConfigError("--k " + ks + ": a round would be longer than the run, which has " + steps +
+                        " steps; give a smaller --k, or set train.steps");
+    }
+    out_.warnings.push_back("K = " + ks + " is left out: a round would be longer than the run, " +
+                            "which has " + steps + " steps (train.steps)");
+  }
+
   void warn_of_indivisible() {
     if (indivisible_.empty()) return;
-    std::string ks;
-    for (const std::uint32_t k : indivisible_) inter::append_item(ks, std::to_string(k));
+    const std::string ks = list_of(indivisible_);
     const std::string fragments =
         std::to_string(fragments_of(grid_, in_.config, tuner::Variant::streaming));
     if (out_.rows.empty()) {
@@ -126,7 +148,7 @@ class Chooser {
   const PredictInput& in_;
   std::vector<std::string> regions_;
   bool ks_chosen_;
-  std::set<std::uint32_t> indivisible_;
+  std::set<std::uint32_t> indivisible_, too_long_;
   Choices out_;
 };
 

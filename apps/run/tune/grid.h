@@ -28,8 +28,8 @@ struct Choices {
 // Those that are tried, with the most steps that may hide an exchange of streaming.
 std::vector<diloco::tuner::Overlap> overlaps_of(const Grid& grid, const Config& config);
 
-// Only what a configuration can hold: K that the fragments divide, overlaps that end before the
-// next exchange. Throws ConfigError if nothing is left.
+// Only what a configuration can hold: K that the fragments divide and that is no more than the
+// run's steps, overlaps that end before the next exchange. Throws ConfigError if nothing is left.
 Choices choices_of(const Grid& grid, const PredictInput& input);
 
 // The configuration that makes this choice.

@@ -125,7 +125,7 @@ class Planner {
     out_.forecast = predict(input(links), choices(links));
     if (options_.links.empty()) note_recorded();
     tuner::price_rows(out_.forecast.rows, out_.price, double(out_.steps));
-    out_.recommendation = tuner::recommend(out_.forecast.rows, out_.price);
+    out_.recommendation = tuner::recommend(out_.forecast.rows, out_.price, double(out_.steps));
     if (out_.recommendation)
       out_.settings = settings_between(config_, with_choice(config_, out_.recommended()));
     judge(out_);

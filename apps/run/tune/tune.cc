@@ -111,7 +111,7 @@ class Tuner {
     calibrate_recipes();
     rehearse(links);
     tuner::price_rows(out_.forecast.rows, out_.price, double(out_.steps));
-    out_.recommendation = tuner::recommend(out_.forecast.rows, out_.price);
+    out_.recommendation = tuner::recommend(out_.forecast.rows, out_.price, double(out_.steps));
     if (out_.recommendation)
       out_.settings = settings_between(config_, with_choice(config_, out_.recommended()));
     if (options_.measure_s > 0 || options_.measure_all) measure(links);

@@ -73,7 +73,10 @@ class Families {
 
 void add_training(Families& out, const RegionStatus& status) {
   const diloco::Progress& progress = status.progress;
-  out.counter("steps_total", "Inner steps of this region.", double(progress.step()));
+  out.counter("steps_total",
+              "Where this region is in the run's schedule, in inner steps, "
+              "with those that it did not take.",
+              double(progress.step()));
   out.gauge("run_steps", "Inner steps of the whole run, nominal.", double(status.steps));
   out.counter("tokens_total", "Tokens that this region trained on.", double(progress.tokens()));
   if (progress.has_loss())

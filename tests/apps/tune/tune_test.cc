@@ -279,6 +279,17 @@ TEST_F(TuneTest, OffersOnlyWhatCanBeConfigured) {
   EXPECT_THROW(tuned(asked), ConfigError);
 }
 
+TEST_F(TuneTest, ARoundThatWouldBeLongerThanTheRunIsNotRehearsed) {
+  TuneOptions asked = options();
+  asked.grid.ks = {10, 1'000'000};
+  const Tuning tuning = tuned(asked);
+  for (const auto& row : tuning.forecast.rows) EXPECT_EQ(row.k, 10U);
+  EXPECT_THAT(tuning.warnings, Contains(HasSubstr("K = 1000000 is left out")));
+  asked.grid.ks = {1201};
+  EXPECT_THAT([&] { tuned(asked); },
+              ThrowsMessage<ConfigError>(HasSubstr("--k 1201: a round would be longer")));
+}
+
 TEST_F(TuneTest, ChosenValuesOfKFitTheRunAndTheFragments) {
   TuneOptions asked = options();
   asked.overrides = {"train.k=25", "train.steps=4800"};

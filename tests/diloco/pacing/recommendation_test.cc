@@ -85,9 +85,30 @@ TEST(Recommendation, RowsArePricedInTimeAndMoney) {
   rows[0].round_s = 31;
   rows[0].cost_per_round = 0.5;
   price_rows(rows, {.lambda = 0.1, .k_reference = 30}, 30'000);
-  const double factor = 1 + 0.1 * std::log(10);
-  EXPECT_NEAR(rows[0].time_to_loss_s, 30'000 * factor * 31 / 300, 1e-6);
-  EXPECT_NEAR(rows[0].cost_to_loss, 30'000 * factor / 300 * 0.5, 1e-6);
+  // 30,000 (1 + 0.1 ln 10) steps are 123.03 rounds.
+  EXPECT_NEAR(rows[0].time_to_loss_s, 124 * 31, 1e-6);
+  EXPECT_NEAR(rows[0].cost_to_loss, 124 * 0.5, 1e-6);
+}
+
+TEST(Recommendation, NoRunIsShorterThanOneRound) {
+  auto rows = line("dense:int8", 8, 1);
+  rows.resize(1);
+  rows[0].k = 640;
+  rows[0].round_s = 65;
+  price_rows(rows, {.lambda = 0, .k_reference = 640}, 200);
+  EXPECT_NEAR(rows[0].time_to_loss_s, 65, 1e-6);
+  price_rows(rows, {.lambda = 0, .k_reference = 640}, 1920);
+  EXPECT_NEAR(rows[0].time_to_loss_s, 3 * 65, 1e-6) << "whole already";
+}
+
+// K = 160 takes 2.5 rounds of these steps, so three; K = 80 takes five.
+TEST(Recommendation, OfAShortRunCountsWholeRounds) {
+  std::vector<Row> rows = line("dense:int8", 8, 1);
+  rows = {rows[3], rows[4]};
+  ASSERT_EQ(rows[1].k, 160U);
+  const StatisticalPrice no_price{.lambda = 0};
+  EXPECT_EQ(rows[recommend(rows, no_price)->row].k, 160U);
+  EXPECT_EQ(rows[recommend(rows, no_price, 400)->row].k, 80U);
 }
 
 TEST(Recommendation, WhatOverlappingCostsIsThePublishedPriceUnlessItWasMeasured) {
@@ -96,8 +117,8 @@ TEST(Recommendation, WhatOverlappingCostsIsThePublishedPriceUnlessItWasMeasured)
   rows.resize(1);
   rows.push_back(rows[0]);
   rows[1].overlap_priced = true;
-  price_rows(rows, {}, 1000);
-  EXPECT_NEAR(rows[0].time_to_loss_s / rows[1].time_to_loss_s, steps_factor(Variant::eager), 1e-9);
+  price_rows(rows, {}, 1e9);
+  EXPECT_NEAR(rows[0].time_to_loss_s / rows[1].time_to_loss_s, steps_factor(Variant::eager), 1e-6);
   EXPECT_NEAR(steps_factor(rows[1], {}), 1.5, 1e-9);
 }
 
