@@ -10,7 +10,7 @@ from typing import Any
 
 import causeway
 
-from .ranks import Kind, Solo, Group, ranks as ranks_of
+from .ranks import Group, Kind, Solo, ranks as ranks_of
 from .run import steps_told
 
 log = logging.getLogger("causeway")
