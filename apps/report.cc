@@ -23,7 +23,7 @@ struct ReportFlags {
 };
 
 // The region itself, or those of a run: in regions/, or in it.
-std::vector<fs::path> regions_of_run(const fs::path& directory) {
+std::vector<fs::path> regions_to_report(const fs::path& directory) {
   if (run::was_started(directory)) return {directory};
   if (!fs::is_directory(directory)) throw run::ConfigError(directory.string() + " is no directory");
   const std::vector<fs::path> regions = run::regions_in(directory, run::was_started);
@@ -37,7 +37,7 @@ std::vector<fs::path> regions_of_run(const fs::path& directory) {
 std::vector<run::RegionHistory> histories_of(const ReportFlags& flags) {
   std::vector<run::RegionHistory> histories;
   for (const fs::path& directory : flags.directories) {
-    for (const fs::path& region : regions_of_run(directory))
+    for (const fs::path& region : regions_to_report(directory))
       histories.push_back(run::read_region_history(region));
   }
   std::ranges::sort(histories, {}, &run::RegionHistory::name);

@@ -47,7 +47,7 @@ struct Target {
 };
 
 // Of `causeway simulate` also those that were not started yet.
-std::vector<std::filesystem::path> regions_of_run(const std::filesystem::path& directory) {
+std::vector<std::filesystem::path> regions_to_show(const std::filesystem::path& directory) {
   const bool simulated = run::regions_folder(directory) != directory;
   if (simulated) return run::regions_in(directory, [](const auto&) { return true; });
   if (run::was_started(directory)) return {};
@@ -55,7 +55,7 @@ std::vector<std::filesystem::path> regions_of_run(const std::filesystem::path& d
 }
 
 bool is_run(const std::filesystem::path& directory) {
-  return run::regions_folder(directory) != directory || !regions_of_run(directory).empty();
+  return run::regions_folder(directory) != directory || !regions_to_show(directory).empty();
 }
 
 std::vector<Target> targets_of(const StatusFlags& flags) {
@@ -65,7 +65,7 @@ std::vector<Target> targets_of(const StatusFlags& flags) {
       targets.push_back({"", given});
       continue;
     }
-    for (const std::filesystem::path& region : regions_of_run(given))
+    for (const std::filesystem::path& region : regions_to_show(given))
       targets.push_back({region.filename(), region});
   }
   if (!flags.config.empty()) {
