@@ -154,8 +154,9 @@ void put(const Status& status, wire::PeerMessage* out) {
   }
   for (const inter::BlobId& payload : status.missing) encode(payload, body->add_missing());
   body->set_revision(status.revision);
-  if (status.leap) encode(*status.leap, body->mutable_leap());
+  for (const Snapshot& leap : status.leaps) encode(leap, body->add_leaps());
   for (const Snapshot& older : status.older) encode(older, body->add_older());
+  body->set_awaits_snapshot(status.awaits_snapshot);
 }
 
 void fill(wire::Holding* body, const Holding& holding) {
@@ -250,8 +251,9 @@ Status take(const wire::Status& body) {
   }
   for (const wire::BlobId& payload : body.missing()) status.missing.push_back(decode(payload));
   status.revision = body.revision();
-  if (body.has_leap()) status.leap = decode(body.leap());
+  for (const wire::Snapshot& leap : body.leaps()) status.leaps.push_back(decode(leap));
   for (const wire::Snapshot& older : body.older()) status.older.push_back(decode(older));
+  status.awaits_snapshot = body.awaits_snapshot();
   return status;
 }
 

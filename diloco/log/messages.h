@@ -68,8 +68,9 @@ struct Status {
   // helps it either.
   std::vector<inter::BlobId> missing = {};
   std::uint32_t revision = 0;  // records of its ledger that took contributions out of a round again
-  std::optional<Snapshot> leap = {};  // a peer's that its worker adopts: it needs what follows it
-  std::vector<Snapshot> older = {};      // than `snapshot`: kept for peers that fetch them
+  std::vector<Snapshot> leaps = {};  // that it goes on from while it is behind: it needs the rest
+  std::vector<Snapshot> older = {};  // than `snapshot`: kept for peers that go on from them
+  bool awaits_snapshot = false;      // its worker can do nothing with payloads before it has one
   bool operator==(const Status&) const = default;
 };
 

@@ -12,6 +12,7 @@ using std::chrono::seconds;
 // which costs bytes but no harm.
 constexpr Time kRetryMin = seconds{5};
 constexpr int kSpoiltMax = 3;
+constexpr std::size_t kQueuedMax = 30;  // some five minutes
 
 }  // namespace
 
@@ -49,7 +50,8 @@ std::uint64_t Fetcher::on_progress(const inter::BlobId& blob, std::uint64_t rece
   if (received_bytes <= entry.received_bytes) return 0;
   const std::uint64_t growth_bytes = received_bytes - entry.received_bytes;
   entry.received_bytes = received_bytes;
-  entry.unanswered = 0;
+  entry.unanswered = entry.queued = 0;
+  if (!entry.asked.empty()) sent_at_[entry.asked] = now;
   entry.absent_at.clear();
   in_vain_.erase(blob);
   entry.retry_after = kRetryMin;
@@ -94,6 +96,14 @@ const std::string& Fetcher::choose(const Entry& entry, const std::set<std::strin
   return *std::next(up.begin(), static_cast<std::ptrdiff_t>(entry.attempts % up.size()));
 }
 
+// Behind what the peer sends first. Who withholds a blob can say so, too: it is not believed for
+// ever.
+bool Fetcher::is_queued(Entry& entry, Time now) const {
+  const auto sent = sent_at_.find(entry.asked);
+  const bool sends = sent != sent_at_.end() && now - sent->second <= kRetryMax;
+  return sends && ++entry.queued <= kQueuedMax;
+}
+
 std::vector<Fetcher::Request> Fetcher::due(const std::set<std::string>& up, Time now) {
   std::vector<Request> requests;
   if (up.empty()) return requests;
@@ -101,7 +111,7 @@ std::vector<Fetcher::Request> Fetcher::due(const std::set<std::string>& up, Time
     if (entry.ask_at > now) continue;
     entry.asked = choose(entry, up);
     ++entry.attempts;
-    if (++entry.unanswered > 2 * up.size()) in_vain_.insert(blob);
+    if (!is_queued(entry, now) && ++entry.unanswered > 2 * up.size()) in_vain_.insert(blob);
     entry.ask_at = now + entry.retry_after;
     entry.retry_after = std::min(2 * entry.retry_after, kRetryMax);
     requests.push_back({entry.asked, blob});

@@ -66,14 +66,17 @@ class Fetcher {
     std::uint64_t received_bytes = 0;
     std::size_t attempts = 0;
     std::size_t unanswered = 0;  // attempts since it grew
+    std::size_t queued = 0;      // those of them at a peer that sent something else meanwhile
     int spoilt = 0;              // times that all of it had to come again
     Time retry_after{0};
     Time ask_at{0};
   };
+  bool is_queued(Entry& entry, Time now) const;
   static const std::string& choose(const Entry& entry, const std::set<std::string>& up);
 
   std::map<inter::BlobId, Entry> entries_;
   std::set<inter::BlobId> in_vain_;
+  std::map<std::string, Time> sent_at_;  // when something last came that the peer was asked for
 };
 
 }  // namespace causeway::diloco

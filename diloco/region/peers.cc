@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <span>
 #include <utility>
 
 namespace causeway::diloco {
@@ -138,21 +139,31 @@ std::vector<std::string> Peers::that_read_other(const DataDigest& data) const {
 }
 
 std::map<Snapshot, Round> Peers::leaps_of(const std::set<std::string>& regions) const {
+  constexpr std::size_t kLeapsMax = 2;
   std::map<Snapshot, Round> leaps;
   for (const auto& [name, peer] : peers_) {
-    if (!regions.contains(name) || !peer.status || !peer.status->leap) continue;
+    if (!regions.contains(name) || !peer.status) continue;
     const Round applied = peer.status->applied ? peer.status->applied->version : 0;
-    const Round from = std::max(applied, peer.status->leap->version);
-    Round& needed = leaps.try_emplace(*peer.status->leap, from).first->second;
-    needed = std::min(needed, from);
+    for (const Snapshot& leap :
+         std::span(peer.status->leaps).first(std::min(kLeapsMax, peer.status->leaps.size()))) {
+      const Round from = std::max(applied, leap.version);
+      Round& needed = leaps.try_emplace(leap, from).first->second;
+      needed = std::min(needed, from);
+    }
   }
   return leaps;
 }
 
 bool Peers::awaits_snapshot(const std::string& peer) const {
   const Status* said = status(peer);
-  if (said == nullptr || !said->leap) return false;
-  return !said->applied || said->applied->version < said->leap->version;
+  return said != nullptr && said->awaits_snapshot;
+}
+
+bool Peers::any_has_newest_payloads(Round round) const {
+  return std::ranges::any_of(linked_, [&](const std::string& name) {
+    const Status* said = status(name);
+    return said != nullptr && said->payloads_from <= round;
+  });
 }
 
 bool Peers::has_payloads(const std::string& peer, Round round) const {

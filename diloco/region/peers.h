@@ -59,15 +59,18 @@ class Peers {
   // Any that is up read all of the same.
   bool any_read_the_same(const DataDigest& data) const;
 
-  // The snapshots of others that these regions go on from, as they said last, and the first round
-  // whose payloads they still need after it.
+  // The snapshots that these regions go on from, as they said last, each with the first round whose
+  // payloads they still need after it. Two of each region: more would be a lie.
   std::map<Snapshot, Round> leaps_of(const std::set<std::string>& regions) const;
-  // It fetches one of them, and can do nothing with payloads until it has it.
+  // It said so: docs/rounds.md.
   bool awaits_snapshot(const std::string& peer) const;
 
   // There is a link to it, and it says that it has all payloads of the round.
   bool has_payloads(const std::string& peer, Round round) const;
   bool any_has_payloads(Round round) const;
+  // There is a link to one that has all before it that matter, and may not have said so far that it
+  // has this one too.
+  bool any_has_newest_payloads(Round round) const;
   // There is a link to a member that keeps payloads, which a witness does not.
   bool any_keeps_payloads(const Membership& members) const;
   // Whom to ask for a payload of the round: best the contributor, else a peer that has them all; if

@@ -18,8 +18,9 @@ Status StatusReport::status() const {
           .data = worker_.data(),
           .missing = missing_,
           .revision = history_.revision(),
-          .leap = spool_.leap(),
-          .older = spool_.older()};
+          .leaps = spool_.leaps(worker_.distrusted() ? std::nullopt : worker_.applied()),
+          .older = older(),
+          .awaits_snapshot = awaits_snapshot_};
 }
 
 // The last version's is confirmed by no record, and may be all that a region lacks.
@@ -30,6 +31,14 @@ std::optional<Snapshot> StatusReport::snapshot() const {
                     *applied == Applied{history_.version(), offered->state} &&
                     offered->version == applied->version;
   return last ? offered : spool_.snapshot();
+}
+
+// Whoever fetches the one before the last goes on with it.
+std::vector<Snapshot> StatusReport::older() const {
+  std::vector<Snapshot> older = spool_.older();
+  const std::optional<Snapshot>& confirmed = spool_.snapshot();
+  if (confirmed && confirmed != snapshot()) older.push_back(*confirmed);
+  return older;
 }
 
 void StatusReport::publish(Time now) {
@@ -143,6 +152,17 @@ bool Region::keeps_payloads(const std::string& peer) const {
     return member != nullptr && member->witness;
   };
   return !is_witness(peer) && !is_witness(peers.via(peer));
+}
+
+bool Region::takes_pushes(const std::string& peer) const {
+  if (!keeps_payloads(peer)) return false;
+  if (!peers.awaits_snapshot(peer)) return true;
+  const auto holders = std::ranges::count_if(peers.up(), [&](const std::string& name) {
+    return keeps_payloads(name) && !peers.awaits_snapshot(name);
+  });
+  const std::size_t voters = agreement.members().voters();
+  const std::size_t may_fail = std::max<std::size_t>(voters, 1) - 1;
+  return static_cast<std::size_t>(holders) < std::max<std::size_t>(1, may_fail / 2);
 }
 
 void Region::reject_own(const Diverged& diverged) {

@@ -45,6 +45,7 @@ class StatusReport {
   void add_received(std::uint64_t bytes) { received_bytes_ += bytes; }
   void set_missing(std::vector<inter::BlobId> payloads) { missing_ = std::move(payloads); }
   const std::vector<inter::BlobId>& missing() const { return missing_; }
+  void set_awaits_snapshot(bool awaits) { awaits_snapshot_ = awaits; }
   Status status() const;
   // At once when something changed that others act on; at most every kReportInterval when only
   // bytes arrived.
@@ -53,6 +54,7 @@ class StatusReport {
 
  private:
   std::optional<Snapshot> snapshot() const;
+  std::vector<Snapshot> older() const;
 
   const RunHistory& history_;
   const AttachedWorker& worker_;
@@ -60,6 +62,7 @@ class StatusReport {
   Peers& peers_;
   std::uint64_t received_bytes_ = 0;
   std::vector<inter::BlobId> missing_;
+  bool awaits_snapshot_ = false;
   std::optional<Status> published_;
   Time published_at_{0};
 };
@@ -82,6 +85,9 @@ struct Region {
   bool exceeds_share(const Contribution& contribution) const;
   // A payload can get there: neither the peer nor a region on the way there is a witness.
   bool keeps_payloads(const std::string& peer) const;
+  // What is new is pushed to it. A region that waits for a snapshot would wait longer; it is spared
+  // as long as enough others can hold what is made.
+  bool takes_pushes(const std::string& peer) const;
   // The leader says that this region's contribution was made from a wrong state.
   void reject_own(const Diverged& diverged);
   // Records leave memory when nothing but their place in history is of use any more: their payloads

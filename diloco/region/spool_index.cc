@@ -95,6 +95,7 @@ void SpoolIndex::drop_void_snapshots() {
   for (std::optional<Snapshot>* one : {&snapshot_, &offered_, &target_})
     if (*one && history_.voids((*one)->version, (*one)->state)) drop_snapshot(*one);
   drop_older_if([this](const Snapshot& one) { return history_.voids(one.version, one.state); });
+  if (aimed_ && history_.voids(aimed_->version, aimed_->state)) aimed_.reset();
 }
 
 void SpoolIndex::drop_snapshot(std::optional<Snapshot>& snapshot) {
@@ -173,7 +174,7 @@ void SpoolIndex::release_old(const std::optional<Applied>& applied) {
     keep_from = std::min(keep_from, snapshot_ ? snapshot_->version : 0);
     keep_from = std::min({keep_from, needed_from_, applied ? applied->version : 0});
   }
-  if (applied && applied->version >= history_.kept_from()) leapt_to_.reset();
+  if (applied && applied->version >= history_.kept_from()) aimed_.reset();
   while (released_ < keep_from) {
     const CommitRecord& record = history_.record(released_++);
     unlist(record);
@@ -195,18 +196,28 @@ void SpoolIndex::adopt(const Snapshot& snapshot) {
   const std::optional<Snapshot> before = std::exchange(snapshot_, snapshot);
   out_.push(SaveSnapshot{snapshot});
   if (before && before != snapshot) older_.push_back(*before);
+  judged_.reset();
 }
 
-void SpoolIndex::adopt_target() {
-  leapt_to_ = *std::exchange(target_, std::nullopt);
-  adopt(*leapt_to_);
+void SpoolIndex::drop_target() {
+  aimed_.reset();
+  drop_snapshot(target_);
 }
 
-std::optional<Snapshot> SpoolIndex::leap() const {
-  return target_ && !holds(target_->blob) ? target_ : leapt_to_;
+// Its own after a restart, too: what it holds, it goes on from.
+std::vector<Snapshot> SpoolIndex::leaps(const std::optional<Applied>& applied) const {
+  std::vector<Snapshot> leaps;
+  if (applied && applied->version >= history_.kept_from()) return leaps;
+  if (aimed_) leaps.push_back(*aimed_);
+  if (snapshot_ && snapshot_ != aimed_) leaps.push_back(*snapshot_);
+  return leaps;
 }
 
 void SpoolIndex::release_older(const std::map<Snapshot, Round>& leaps) {
+  const std::pair by(history_.version(), leaps);
+  if (older_.empty()) needed_from_ = std::numeric_limits<Round>::max();
+  if (older_.empty() || judged_ == by) return;
+  judged_ = by;
   drop_older_if([&](const Snapshot& one) {
     const auto leap = leaps.find(one);
     return leap == leaps.end() ||
@@ -244,7 +255,10 @@ std::optional<Round> SpoolIndex::newest_snapshot() const {
 // Peers go on to newer ones. Nobody may offer one for a while and then again.
 void SpoolIndex::aim_at(const std::optional<Snapshot>& target) {
   const std::optional<Snapshot> before = std::exchange(target_, target);
-  if (target) claim(target->blob);
+  if (target) {
+    claim(target->blob);
+    aimed_ = target;
+  }
   if (!before || before == target || !begun_.contains(before->blob)) return;
   target ? discard(before->blob) : leave_unclaimed(before->blob);
 }

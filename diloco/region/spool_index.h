@@ -104,13 +104,13 @@ class SpoolIndex {
   // A peer's snapshot that the worker will adopt.
   const std::optional<Snapshot>& target() const { return target_; }
   void aim_at(const std::optional<Snapshot>& target);
-  void drop_target() { drop_snapshot(target_); }  // it is not what it was said to be
+  void drop_target();  // it is not what it was said to be
   // It is here, and is what it was said to be: from here on it is this region's own, which can
   // serve others in turn.
-  void adopt_target();
-  // That of a peer's which this region fetches, or adopted, until its worker is near the newest
-  // round: it needs the payloads since.
-  std::optional<Snapshot> leap() const;
+  void adopt_target() { adopt(*std::exchange(target_, std::nullopt)); }
+  // Those that this region's worker goes on from while it is not near the newest round: of a peer,
+  // on its way, and its own. It needs the payloads since.
+  std::vector<Snapshot> leaps(const std::optional<Applied>& applied) const;
 
  private:
   bool named(const inter::BlobId& blob) const { return kept(blob) || contributions_.names(blob); }
@@ -145,9 +145,11 @@ class SpoolIndex {
   std::optional<Snapshot> snapshot_;
   std::vector<Snapshot> older_;
   Round needed_from_ = std::numeric_limits<Round>::max();  // by those that go on from these
+  // What release_older() last went by: every event asks for it.
+  std::optional<std::pair<Round, std::map<Snapshot, Round>>> judged_;
   std::optional<Snapshot> offered_;
   std::optional<Snapshot> target_;
-  std::optional<Snapshot> leapt_to_;
+  std::optional<Snapshot> aimed_;  // the last target, until the worker is near the newest round
   std::map<inter::BlobId, Time> progress_reported_at_;
 };
 

@@ -24,7 +24,10 @@ bool offers(const Status& peer, const Snapshot& snapshot) {
 
 bool CatchUp::can_replay(Round from) const {
   const Round missing = region_.spool.first_missing(from);
-  return missing == region_.history.version() || region_.peers.any_has_payloads(missing);
+  if (missing == region_.history.version() || region_.peers.any_has_payloads(missing)) return true;
+  // The record came before the word of those that have what it lists.
+  const bool newest = missing + 1 == region_.history.version();
+  return newest && region_.peers.any_has_newest_payloads(missing);
 }
 
 bool CatchUp::replays_in_vain(Round from) const {
@@ -162,9 +165,11 @@ void CatchUp::look() {
                   version - applied, chase_.window()));
 }
 
-// One that is here stays the target, although peers go on to newer ones.
+// One that is here stays the target, although peers go on to newer ones. Without a link one that is
+// on its way does too.
 void CatchUp::choose_target() {
   if (checking_ && region_.spool.holds(checking_->blob)) return;
+  if (region_.spool.target() && region_.peers.linked().empty()) return;
   checking_.reset();
   const std::optional<Snapshot> before = region_.spool.target();
   region_.spool.aim_at(find_target());
@@ -210,16 +215,15 @@ std::optional<Snapshot> CatchUp::find_target() const {
   if (needs ? own_snapshot_helps() : leaps()) return {};
   std::optional<Snapshot> best;
   int wrong_of_best = 0;
-  const std::optional<Snapshot>& target = region_.spool.target();
   for (const std::string& name : region_.peers.linked()) {
     const Status* status = region_.peers.status(name);
     if (status == nullptr || !status->snapshot) continue;
     if (status->revision != region_.history.revision())
       continue;  // it may be of what was taken back
-    const bool on_its_way = target && offers(*status, *target);
-    const Snapshot& offered = on_its_way ? *target : *status->snapshot;
+    const std::optional<Snapshot> begun = begun_of(*status);
+    const Snapshot offered = begun.value_or(*status->snapshot);
     if (!may_be_taken(name, offered) || !is_of_help(offered)) continue;
-    if (on_its_way) return offered;
+    if (begun) return offered;
     const int wrong = wrong_announced_by(name) + (is_remade(offered) ? 1 : 0);
     const bool better = !best || wrong < wrong_of_best ||
                         (wrong == wrong_of_best && offered.version > best->version);
@@ -228,6 +232,16 @@ std::optional<Snapshot> CatchUp::find_target() const {
     wrong_of_best = wrong;
   }
   return best;
+}
+
+// That it offers and that is on its way here, or was before this process started.
+std::optional<Snapshot> CatchUp::begun_of(const Status& peer) const {
+  const std::optional<Snapshot>& target = region_.spool.target();
+  if (target && offers(peer, *target)) return target;
+  const auto one = std::ranges::find_if(peer.older, [this](const Snapshot& older) {
+    return region_.spool.begun().contains(older.blob);
+  });
+  return one == peer.older.end() ? std::nullopt : std::optional(*one);
 }
 
 // It can do nothing without one.

@@ -23,6 +23,11 @@ class CatchUp {
   // ---- Questions ----
   // The payloads of rounds [from, version) are here or at a peer that can be asked.
   bool can_replay(Round from) const;
+  // A snapshot is on its way, without which its worker can do nothing.
+  bool awaits_snapshot() const {
+    const std::optional<Snapshot>& target = region_.spool.target();
+    return target && target_is_needed_ && !region_.spool.holds(target->blob);
+  }
   // Whoever says to have what is missing did not send it.
   bool replays_in_vain(Round from) const;
   // It does not come nearer by replaying, and this region's own snapshot leads it on.
@@ -66,6 +71,7 @@ class CatchUp {
 
  private:
   std::optional<Snapshot> find_target() const;
+  std::optional<Snapshot> begun_of(const Status& peer) const;
   bool needs_snapshot() const;
   bool is_of_help(const Snapshot& offered) const;
   bool spares_rounds(const Snapshot& snapshot) const;

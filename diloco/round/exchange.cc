@@ -43,9 +43,9 @@ void Exchange::discard(const std::vector<inter::BlobId>& blobs) {
 
 void Exchange::announce(const Contribution& contribution) {
   for (const std::string& peer : region_.peers.up()) {
-    const bool waits = region_.peers.awaits_snapshot(peer);  // it would come later for them
-    region_.peers.send(peer, Holding{contribution, contribution.payload.size_bytes, !waits});
-    if (region_.keeps_payloads(peer) && !waits) push(peer, contribution);
+    const bool pushed = region_.takes_pushes(peer);
+    region_.peers.send(peer, Holding{contribution, contribution.payload.size_bytes, pushed});
+    if (pushed) push(peer, contribution);
   }
 }
 

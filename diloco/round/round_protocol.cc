@@ -87,6 +87,7 @@ void RoundProtocol::settle() {
   data_check_.check(false, now_);
   beginning_.check(now_);
   fetch();
+  region_.report.set_awaits_snapshot(catch_up_.awaits_snapshot());
   region_.spool.release_older(region_.peers.leaps_of(region_.agreement.members().regions()));
   region_.spool.release_old(region_.worker.applied());
   orders_.instruct(now_);

@@ -53,9 +53,8 @@ bool SpoolRoom::make_for(const Needs& needs) {
   return true;
 }
 
-// In this order: what has begun and is not needed, snapshots that others could do without, what a
-// region contributed beyond its share,
-// payloads of rounds, and what has begun and can wait.
+// In this order: what has begun and is not needed, older snapshots, what a region contributed
+// beyond its share, payloads of rounds, and what has begun and can wait.
 void SpoolRoom::make(std::uint64_t bytes, const Needs& needs) {
   give_up_begun(bytes, [&](const inter::BlobId& blob) {
     return std::ranges::find(needs.blobs, blob, &Need::blob) == needs.blobs.end();

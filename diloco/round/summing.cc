@@ -118,7 +118,7 @@ void Summing::push_around(std::uint32_t shard, const inter::BlobId& sum) {
   const Summers& summers = region_.shards.summers();
   if (summers.first(shard) != region_.options.self) return;
   for (const std::string& peer : region_.peers.up()) {
-    if (region_.keeps_payloads(peer) && !summers.sums(peer, shard))
+    if (region_.takes_pushes(peer) && !summers.sums(peer, shard))
       region_.out.push(PushBlob{peer, sum});
   }
 }

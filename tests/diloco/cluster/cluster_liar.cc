@@ -201,7 +201,8 @@ Message Cluster::make_lie(const std::string& to) {
       status.payloads_from = near(0);
       status.snapshot = {near(holds.version), any_digest(holds.state), make_blob("a lie", 4000)};
       status.received_bytes = random_();
-      status.leap = told.status().snapshot;  // for ever
+      if (const auto snapshot = told.status().snapshot) status.leaps = {*snapshot};  // for ever
+      status.awaits_snapshot = random_() % 2 == 0;
       status.older = {{near(holds.version), holds.state, make_blob("an older lie", 4000)}};
       if (status.received_bytes % 2 == 0 && told.version() > 0) announce_wrong(status, told);
       return status;

@@ -12,8 +12,8 @@ constexpr std::size_t kSnapshotsMax = 3;  // confirmed, offered, and on its way 
 
 }  // namespace
 
-// Of payloads: for regions that are just behind, for its own worker, and since its snapshot and those
-// that others fetch.
+// Of payloads: for regions that are just behind, for its own worker, and since its snapshot and
+// those that others fetch.
 Round Cluster::kept_from(const std::string& region) const {
   const Node& node = nodes_.at(region);
   const Round version = node.protocol->version();
@@ -59,7 +59,9 @@ void Cluster::check_spool(const std::string& region) const {
                       std::to_string(from) + " on");
     }
   }
-  if (snapshots > kSnapshotsMax + node.protocol->status().older.size()) {
+  const std::size_t older = node.protocol->status().older.size();
+  if (older > 2 * nodes_.size()) throw Violation(region + " keeps too many older snapshots");
+  if (snapshots > kSnapshotsMax + older) {
     throw Violation(region + " keeps " + std::to_string(snapshots) + " snapshots");
   }
 }

@@ -81,24 +81,53 @@ class Leap : public ::testing::Test {
 TEST_F(Leap, StaysWithASnapshotThatAPeerKeepsForIt) {
   hear_of({}, snapshot_of(2));
   ASSERT_EQ(region_.spool.target(), snapshot_of(2));
-  EXPECT_EQ(region_.report.status().leap, snapshot_of(2));
+  EXPECT_EQ(region_.report.status().leaps, std::vector{snapshot_of(2)});
   hear_of({snapshot_of(2)}, snapshot_of(4));
   EXPECT_EQ(region_.spool.target(), snapshot_of(2));
   hear_of({}, snapshot_of(4));
   EXPECT_EQ(region_.spool.target(), snapshot_of(4));
 }
 
-// It needs the payloads since.
+// It needs the payloads since: also while the snapshot is checked, and at the first word after a
+// link was down.
 TEST_F(Leap, NamesTheSnapshotUntilItsWorkerIsNearTheNewestRound) {
+  const std::vector<Snapshot> named{snapshot_of(2)};
   hear_of({}, snapshot_of(2));
+  EXPECT_TRUE(catch_up_.awaits_snapshot());
+  region_.peers.set_down("b");
+  catch_up_.choose_target();
+  EXPECT_EQ(region_.spool.target(), snapshot_of(2));
+  region_.peers.set_up("b", "b's disk");
+  EXPECT_EQ(region_.report.status().leaps, named);
   region_.spool.put(snapshot_of(2).blob);
   catch_up_.check_target();
+  EXPECT_FALSE(catch_up_.awaits_snapshot());
+  EXPECT_EQ(region_.report.status().leaps, named);
   catch_up_.on_checked(snapshot_of(2), true);
   ASSERT_EQ(region_.spool.snapshot(), snapshot_of(2));
   region_.spool.release_old(Applied{kVersion - 3, {}});
-  EXPECT_EQ(region_.report.status().leap, snapshot_of(2));
-  region_.spool.release_old(Applied{kVersion - 2, {}});
-  EXPECT_FALSE(region_.report.status().leap);
+  EXPECT_EQ(region_.report.status().leaps, named);
+  EXPECT_TRUE(region_.spool.leaps(Applied{kVersion - 2, {}}).empty());
+}
+
+// Its coordinator was started again, and knows nothing of what it fetched but what is on disk.
+TEST_F(Leap, GoesOnWithWhatHadBegun) {
+  region_.spool.set_room(10'000, {snapshot_of(2).blob});
+  hear_of({snapshot_of(2)}, snapshot_of(4));
+  EXPECT_EQ(region_.spool.target(), snapshot_of(2));
+}
+
+// The record of a round comes before the word of those that have its payloads.
+TEST_F(Leap, IsNotBegunForARoundThatIsOnlyNew) {
+  region_.worker.attach({.version = kVersion - 1}, std::nullopt);
+  Status status;
+  status.version = status.payloads_from = kVersion - 1;
+  status.snapshot = snapshot_of(4);
+  region_.peers.hear("b", status);
+  EXPECT_TRUE(catch_up_.can_replay(kVersion - 1));
+  status.version = status.payloads_from = kVersion;
+  region_.peers.hear("b", status);
+  EXPECT_FALSE(catch_up_.can_replay(kVersion - 1));
 }
 
 TEST_F(Leap, TakesTheNewestToBeginWith) {
@@ -113,6 +142,21 @@ TEST_F(Leap, AsksForTheSnapshotFirstAndThenForTheRoundsInTheirOrder) {
   for (Round round = 3; round < kVersion; ++round)
     wanted.push_back(record_of(round).participants.front().payload);
   EXPECT_EQ(asked(), wanted);
+}
+
+// What it sends comes one after the other.
+TEST_F(Leap, WaitsForAPeerThatSendsSomethingElseFirst) {
+  hear_of({}, snapshot_of(2));
+  asked();
+  const inter::BlobId later = record_of(4).participants.front().payload;
+  for (int s = 1; s <= 60; ++s) {
+    const Time now = std::chrono::seconds{s};
+    region_.fetcher.on_progress(snapshot_of(2).blob, static_cast<std::uint64_t>(s), now);
+    catch_up_.fetch(now);
+  }
+  EXPECT_FALSE(region_.fetcher.in_vain(later));
+  for (int s = 61; s <= 120; ++s) catch_up_.fetch(std::chrono::seconds{s});
+  EXPECT_TRUE(region_.fetcher.in_vain(later));
 }
 
 TEST_F(Leap, SaysThatWhatHadArrivedIsLost) {
