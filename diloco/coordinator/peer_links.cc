@@ -84,6 +84,9 @@ PeerLinks::PeerLinks(CoordinatorContext context)
 inter::MeshOptions PeerLinks::mesh_options() {
   inter::MeshOptions mesh = context_.options.mesh;
   mesh.self = context_.options.region;
+  mesh.late_answer =
+      std::max(mesh.late_answer,
+               std::chrono::ceil<std::chrono::milliseconds>(context_.options.protocol.election));
   Dialled all = dialled_now();
   const Membership configured = configured_membership(context_.options);
   for (const auto& [peer, endpoint] : all.first)

@@ -39,6 +39,7 @@ std::string_view to_string(FrameType type);
 constexpr std::uint16_t kFrameMagic = 0x5743;  // "CW"
 constexpr std::uint8_t kFrameVersion = 4;
 constexpr std::size_t kFrameHeaderBytes = 12;
+constexpr std::size_t kFrameTypeAt = 3;  // in the header
 
 constexpr std::size_t kRegionNameBytesMax = 63;
 constexpr std::size_t kGreetingBytesMax = 1U << 20;

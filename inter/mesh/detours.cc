@@ -2,6 +2,10 @@
 // blobs have ways of their own (inter/route). One hop, never more: what came by way of a third
 // region is not passed on.
 //
+// Beside a link that answers too late for messages there is one, too. It says so by the nonce of
+// that link in its hello. The link carries blobs and heartbeats on; when these are well again, it
+// is ended, and the one that follows carries all.
+//
 // Of a pair, the region whose name sorts first begins them, through each region in turn that says
 // that it has a link to the other. The third region sees who talks with whom and how much, and can
 // only lose it: greeting, revocation and deadlines are those of any link.
@@ -69,7 +73,7 @@ void MeshCore::on_neighbours(Peer& carrier, const Neighbours& neighbours) {
   for (const auto& [ends, detour] : detours_)
     if (ends.via == carrier.name && !carrier.neighbours.contains(ends.peer)) detour->close();
   for (const auto& [name, peer] : peers_)
-    if (!peer->session && carrier.neighbours.contains(name)) peer->detour_retry.cancel();
+    if (wants_detour(*peer) && carrier.neighbours.contains(name)) peer->detour_retry.cancel();
 }
 
 // ---- As the one that begins ----
@@ -78,10 +82,26 @@ bool MeshCore::begins_detours_to(const Peer& peer) const {
   return options_.detours && options_.self < peer.name;
 }
 
+bool MeshCore::wants_detour(const Peer& peer) const {
+  return !peer.session || (peer.linked() && !peer.beside && peer.answers.are_late(Clock::now()));
+}
+
+void MeshCore::on_answers(Peer& peer, Clock::duration delay) {
+  const auto now = Clock::now();
+  peer.answers.look(delay, now);
+  if (begins_detours_to(peer) && peer.beside && peer.answers.are_well(now))
+    take_down(peer, "its answers come in time again: the next link carries messages, too");
+}
+
+// Beside a link, none whose answers are as late.
 PeerPtr MeshCore::next_carrier(Peer& peer) const {
   std::vector<PeerPtr> carriers;
-  for (const auto& [name, other] : peers_)
-    if (other->linked() && other->neighbours.contains(peer.name)) carriers.push_back(other);
+  const auto now = Clock::now();
+  for (const auto& [name, other] : peers_) {
+    const bool late = peer.linked() && other->answers.are_late(now);
+    if (other->linked() && !late && other->neighbours.contains(peer.name))
+      carriers.push_back(other);
+  }
   return carriers.empty() ? nullptr : carriers[peer.detours_tried++ % carriers.size()];
 }
 
@@ -89,10 +109,13 @@ asio::awaitable<void> MeshCore::detour_loop(Self self, PeerPtr peer) {
   while (!self->stopping_ && !peer->removed) {
     const auto wait = std::chrono::ceil<std::chrono::milliseconds>(
         peer->changed + self->options_.detour_delay - Clock::now());
-    const bool waits = !peer->session && wait.count() > 0;
-    const PeerPtr carrier = waits || peer->session ? nullptr : self->next_carrier(*peer);
+    const bool wants = self->wants_detour(*peer);
+    const bool waits = wants && wait.count() > 0;
+    const PeerPtr carrier = waits || !wants ? nullptr : self->next_carrier(*peer);
     if (!carrier) {
-      co_await sleep(peer->detour_retry, waits ? wait : self->options_.reconnect_delay_max);
+      const auto& options = self->options_;
+      const auto look_again = std::min(options.late_answer, options.reconnect_delay_max);
+      co_await sleep(peer->detour_retry, waits ? wait : look_again);
       continue;
     }
     std::string failure;
@@ -109,17 +132,22 @@ asio::awaitable<void> MeshCore::detour_loop(Self self, PeerPtr peer) {
 
 asio::awaitable<void> MeshCore::begin_detour(Self self, PeerPtr peer, PeerPtr carrier) {
   const std::string via = carrier->name;
-  const SessionNonce nonce = random_nonce();
+  const SessionNonce fresh = random_nonce();
+  const bool beside = peer->linked();
+  const SessionNonce nonce = beside ? peer->session->nonce() : fresh;
+  // A way that takes as long as what it is to be quicker than is of no use.
+  const auto limit = beside
+                         ? std::min(self->options_.late_answer, self->options_.handshake_deadline)
+                         : self->options_.handshake_deadline;
   std::uint64_t number = 0;
-  std::memcpy(&number, nonce.data(), sizeof number);
+  std::memcpy(&number, fresh.data(), sizeof number);
   const auto control = self->carry(*peer, *carrier, number, TlsRole::client);
   carrier->session->relay(
       FrameType::relay,
       {.step = Relay::Step::begin, .number = number, .region = peer->name, .bytes = {}});
   {
-    const Deadline deadline(self->executor_, self->options_.handshake_deadline, [self, control] {
-      control->close(Errc::deadline, "no answer to our greeting within " +
-                                         seconds_text(self->options_.handshake_deadline));
+    const Deadline deadline(self->executor_, limit, [limit, control] {
+      control->close(Errc::deadline, "no answer to our greeting within " + seconds_text(limit));
     });
     const std::string certified = co_await control->handshake();
     self->check_detour_end(*peer, certified);
@@ -221,15 +249,37 @@ void MeshCore::check_detour_end(const Peer& peer, const std::string& certified) 
   }
 }
 
-// A direct link that is fresh stays. An older one is dead where the other region comes another way.
+// A direct link that is fresh stays. An older one is dead where the other region comes another way,
+// unless it names that link.
 std::shared_ptr<Session> MeshCore::begin_detour_session(const PeerPtr& peer,
                                                         const std::shared_ptr<Connection>& control,
                                                         const SessionNonce& nonce,
                                                         const std::string& via) {
-  if (peer->linked() && (begins_detours_to(*peer) || peer->is_fresh()))
-    throw LinkError(Errc::refused, kOtherLinkReason);
+  const bool beside =
+      peer->linked() && !peer->session->is_closed() && peer->session->nonce() == nonce;
+  const bool stays =
+      begins_detours_to(*peer) ? !beside || !wants_detour(*peer) : !beside && peer->is_fresh();
+  if (peer->linked() && stays) throw LinkError(Errc::refused, kOtherLinkReason);
   peer->detour_backoff.reset();
-  return begin(peer, control, nonce, via);
+  return beside ? begin_beside(peer, control, nonce, via) : begin(peer, control, nonce, via);
+}
+
+// It is down for a moment, so that both ends say anew what may have been lost on the link; then it
+// is up as before, for blobs still go over the link.
+std::shared_ptr<Session> MeshCore::begin_beside(const PeerPtr& peer,
+                                                const std::shared_ptr<Connection>& control,
+                                                const SessionNonce& nonce, const std::string& via) {
+  check_may_begin(*peer, *control);
+  peer->session->mute();
+  peer->answers.avoid(Clock::now());
+  const auto before = std::exchange(peer->beside, make_session(peer, control, nonce, via));
+  if (before) before->close(Errc::refused, kOtherLinkReason);
+  const std::string reason = "its answers come too late: messages go by way of " + via;
+  spdlog::warn("{}: {} is up, but {}, and payloads over the link", options_.self, peer->name,
+               reason);
+  handler_.on_peer_down(peer->name, reason);
+  handler_.on_peer_up(peer->name, {});
+  return peer->beside;
 }
 
 void MeshCore::close_detours_by(const std::string& via) {

@@ -134,7 +134,7 @@ void Mesh::send(const std::string& peer, std::string message) {
                             fmt::format("a message of {} bytes to {}; at most {}", message.size(),
                                         peer, core.options().message_bytes_max));
   }
-  if (is_up(peer)) core.find(peer)->session->send(message);
+  if (is_up(peer)) core.find(peer)->for_messages().send(message);
 }
 
 void Mesh::push_blob(const std::string& peer, const BlobId& id) {
@@ -151,7 +151,7 @@ std::map<std::string, LinkStats> Mesh::stats() const {
   for (const auto& [name, peer] : implementation_->core->peers()) {
     const LinkMeter& meter = peer->meter;
     stats[name] = {.up = peer->linked(),
-                   .via = peer->session ? peer->session->via() : std::string(),
+                   .via = peer->session ? peer->for_messages().via() : std::string(),
                    .tx_bytes = peer->carried.traffic->tx_bytes,
                    .rx_bytes = peer->carried.traffic->rx_bytes,
                    .connects = peer->carried.connects,
@@ -203,10 +203,16 @@ Peer::Peer(const asio::any_io_executor& executor, const Spool& spool, const Mesh
       backoff(options.reconnect_delay_min, options.reconnect_delay_max,
               jitter_seed(options.seed, options.self, name_in)),
       retry(executor),
+      answers(options.late_answer),
       detour_retry(executor),
       detour_backoff(options.reconnect_delay_min, options.reconnect_delay_max,
                      jitter_seed(options.seed, name_in, options.self)),
       nothing(spool, name_in) {}
+
+void Peer::close(std::error_code code, const std::string& reason) {
+  if (beside) beside->close(code, reason);
+  if (session) session->close(code, reason);
+}
 
 std::vector<Endpoint> Peer::addresses() const {
   std::vector<Endpoint> all = {endpoint};

@@ -9,7 +9,8 @@
 // when the control connection stands and both sides accepted the other's greeting; a data
 // connection that is lost is dialled again while the peer stays up. Where no direct link can be
 // had, a peer is up by way of a third region that both have links to, for control messages alone
-// and with TLS from end to end (detours.cc), until the direct link is back.
+// and with TLS from end to end (detours.cc), until the direct link is back. So it is beside a link
+// that answers too late, which goes on with blobs.
 //
 // Frames: versioned, typed, length-checked before allocation (docs/wire-format.md). Heartbeats on
 // the control connection measure the round trip; a connection on which nothing arrives for the idle
@@ -99,6 +100,8 @@ struct MeshOptions {
   // Whether a peer without a link is reached by way of a third region, and after how long.
   bool detours = true;
   std::chrono::milliseconds detour_delay{1'000};
+  // Where heartbeats are answered later than this for a while, control messages go that way, too.
+  std::chrono::milliseconds late_answer{2'000};
   // Without a link for so long, the region that should be dialled dials too.
   std::chrono::milliseconds second_dialler_delay{3'000};
   unsigned data_connections =
@@ -116,7 +119,7 @@ struct MeshOptions {
 // removed and returned. Bytes are counted at the sockets, TLS included.
 struct LinkStats {
   bool up = false;       // the direct link
-  std::string via = {};  // the third region by way of which the peer is reached; else empty
+  std::string via = {};  // the third region by way of which messages reach the peer; else empty
   std::uint64_t tx_bytes = 0, rx_bytes = 0;
   std::uint64_t connects = 0;
   std::chrono::microseconds round_trip{0};  // smoothed; 0 until measured

@@ -197,7 +197,7 @@ void MeshCore::remove_peer(const PeerPtr& peer, const std::string& reason) {
   removed_[peer->name] = peer->carried;  // what its connections still say as they end counts too
   peer->retry.cancel();
   peer->detour_retry.cancel();
-  if (peer->session) peer->session->close(Errc::refused, reason);
+  peer->close(Errc::refused, reason);
   if (const auto greeting = peer->greeting.lock()) greeting->close(Errc::refused, reason);
 }
 
@@ -211,8 +211,7 @@ void MeshCore::shut_down() {
   for (auto& [name, peer] : peers_) {
     peer->retry.cancel();
     peer->detour_retry.cancel();
-    if (peer->session)
-      peer->session->close(std::make_error_code(std::errc::operation_canceled), kStopReason);
+    peer->close(std::make_error_code(std::errc::operation_canceled), kStopReason);
   }
 }
 
@@ -248,6 +247,7 @@ std::shared_ptr<Session> MeshCore::begin_session(const PeerPtr& peer,
   auto session = begin(peer, control, nonce, {});
   peer->first_dialled = we_dialled == peer->we_dial_first();
   peer->changed = std::chrono::steady_clock::now();
+  peer->answers.on_new_link(peer->changed);
   ++peer->carried.connects;
   peer->failures.reset();
   peer->backoff.reset();
@@ -258,12 +258,26 @@ std::shared_ptr<Session> MeshCore::begin_session(const PeerPtr& peer,
 std::shared_ptr<Session> MeshCore::begin(const PeerPtr& peer,
                                          const std::shared_ptr<Connection>& control,
                                          const SessionNonce& nonce, const std::string& via) {
-  control->check_open();
-  if (peer->removed)
-    throw LinkError(Errc::refused, refuses_all_.empty() ? kRemovedReason : refuses_all_);
+  check_may_begin(*peer, *control);
   take_down(*peer, !via.empty()     ? "it comes by way of " + via
                    : peer->linked() ? kOtherLinkReason
                                     : "a direct link takes over");
+  peer->session = make_session(peer, control, nonce, via);
+  spdlog::info("{}: {} is up {}", options_.self, peer->name,
+               via.empty() ? "at " + control->remote() : "by way of " + via);
+  handler_.on_peer_up(peer->name, via);
+  return peer->session;
+}
+
+void MeshCore::check_may_begin(const Peer& peer, const Connection& control) const {
+  control.check_open();
+  if (peer.removed)
+    throw LinkError(Errc::refused, refuses_all_.empty() ? kRemovedReason : refuses_all_);
+}
+
+std::shared_ptr<Session> MeshCore::make_session(const PeerPtr& peer,
+                                                const std::shared_ptr<Connection>& control,
+                                                const SessionNonce& nonce, const std::string& via) {
   // Not the peer itself, which holds the session.
   const auto with_peer = [this, name = peer->name](auto call) {
     if (Peer* const present = find(name); present != nullptr && present->linked()) call(*present);
@@ -277,23 +291,21 @@ std::shared_ptr<Session> MeshCore::begin(const PeerPtr& peer,
     });
   };
   const bool direct = via.empty();
-  auto session = std::make_shared<Session>(
+  const auto answers = [this, with_peer, direct](std::chrono::steady_clock::duration delay) {
+    if (direct) with_peer([&](Peer& linked) { on_answers(linked, delay); });
+  };
+  return std::make_shared<Session>(
       SessionContext{executor_, options_, handler_, intake_, peer->name,
                      direct ? peer->outgoing : peer->nothing,
                      direct ? peer->meter : peer->others_links, router_, restarts_, via,
-                     [this](const BlobPass& pass) { pass_on(pass); }, tell, relay},
+                     [this](const BlobPass& pass) { pass_on(pass); }, tell, relay, answers},
       control, nonce);
-  peer->session = session;
-  spdlog::info("{}: {} is up {}", options_.self, peer->name,
-               direct ? "at " + control->remote() : "by way of " + via);
-  handler_.on_peer_up(peer->name, via);
-  return session;
 }
 
 asio::awaitable<void> MeshCore::run_session(Self self, PeerPtr peer,
                                             std::shared_ptr<Session> session) {
   const std::string reason = co_await Session::run(session);
-  if (peer->session == session) self->take_down(*peer, reason);
+  if (peer->session == session || peer->beside == session) self->take_down(*peer, reason);
 }
 
 void MeshCore::push_blob(const std::string& to, const BlobId& id) {
@@ -335,8 +347,9 @@ void MeshCore::on_completed(const std::string& from, const BlobId& id) {
 void MeshCore::take_down(Peer& peer, const std::string& reason) {
   if (!peer.session) return;
   const bool linked = peer.linked();
-  peer.session->close(Errc::refused, reason);
+  peer.close(Errc::refused, reason);
   peer.session.reset();
+  peer.beside.reset();
   peer.detour_retry.cancel();
   if (linked) {
     router_.on_peer_down(peer.name);

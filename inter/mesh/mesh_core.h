@@ -21,6 +21,7 @@
 #include "inter/mesh/connection.h"
 #include "inter/mesh/detour.h"
 #include "inter/mesh/greeting.h"
+#include "inter/mesh/late_answers.h"
 #include "inter/mesh/mesh.h"
 #include "inter/mesh/session.h"
 #include "inter/route/router.h"
@@ -105,6 +106,9 @@ struct Peer {
   std::vector<Endpoint> addresses() const;  // in the order in which they are dialled
   // Without a third region.
   bool linked() const { return session && session->via().empty(); }
+  // What carries its messages; while there is a session.
+  Session& for_messages() const { return beside ? *beside : *session; }
+  void close(std::error_code code, const std::string& reason);  // what there is of the two
   // The direct link is young: another one is no proof that it is dead.
   bool is_fresh() const;
   // Of those by way of this peer that others begin: within what handshakes may cost.
@@ -134,7 +138,11 @@ struct Peer {
   LogThrottle failures;
   asio::steady_timer retry;
   std::shared_ptr<Session> session;  // set: the peer is up, directly or by way of a third region
-  bool first_dialled = false;        // it is a link of who dials first of the two
+  // By way of a third region, beside a link that answers too late for messages. It ends with the
+  // link, and the link with it: what carries messages next begins anew at both ends.
+  std::shared_ptr<Session> beside;
+  LateAnswers answers;         // of the link
+  bool first_dialled = false;  // it is a link of who dials first of the two
   // The direct link: up, or down.
   std::chrono::steady_clock::time_point changed = std::chrono::steady_clock::now();
   Contest contest;
@@ -236,7 +244,12 @@ class MeshCore : public std::enable_shared_from_this<MeshCore> {
   void tell_neighbours();
   void on_neighbours(Peer& carrier, const Neighbours& neighbours);
   bool begins_detours_to(const Peer& peer) const;
+  bool wants_detour(const Peer& peer) const;
+  void on_answers(Peer& peer, std::chrono::steady_clock::duration delay);
   PeerPtr next_carrier(Peer& peer) const;  // null: there is none
+  std::shared_ptr<Session> begin_beside(const PeerPtr& peer,
+                                        const std::shared_ptr<Connection>& control,
+                                        const SessionNonce& nonce, const std::string& via);
   static asio::awaitable<void> detour_loop(Self self, PeerPtr peer);
   static asio::awaitable<void> begin_detour(Self self, PeerPtr peer, PeerPtr carrier);
   void on_relayed(Peer& carrier, const Relay& relay);
@@ -266,6 +279,10 @@ class MeshCore : public std::enable_shared_from_this<MeshCore> {
                                          const SessionNonce& nonce, bool we_dialled);
   std::shared_ptr<Session> begin(const PeerPtr& peer, const std::shared_ptr<Connection>& control,
                                  const SessionNonce& nonce, const std::string& via);
+  void check_may_begin(const Peer& peer, const Connection& control) const;
+  std::shared_ptr<Session> make_session(const PeerPtr& peer,
+                                        const std::shared_ptr<Connection>& control,
+                                        const SessionNonce& nonce, const std::string& via);
   static asio::awaitable<void> run_session(Self self, PeerPtr peer,
                                            std::shared_ptr<Session> session);
   void push_directly(Peer& peer, const BlobId& id);

@@ -114,6 +114,11 @@ void Session::send(const std::string& message) {
   queue_control(encode_text(FrameType::message, message));
 }
 
+void Session::mute() {
+  muted_ = true;
+  control_queue_.forget_messages();
+}
+
 void Session::fetch(const BlobId& id) {
   incoming_.want(id);
 }
@@ -194,6 +199,7 @@ asio::awaitable<void> Session::watch() {
   while (!closed_) {
     send_ping();
     report_links();
+    context_.on_answers(answer_delay(Clock::now()));
     check_deadlines();
     data_.set_pace();
     if (closed_) break;
@@ -225,7 +231,7 @@ void Session::on_control(const FrameView& frame) {
   if (!context_.via.empty() && !small) unexpected(frame, "relayed");
   switch (frame.type) {
     case FrameType::message:
-      context_.handler.on_message(context_.peer, to_text(frame.body));
+      if (!muted_) context_.handler.on_message(context_.peer, to_text(frame.body));
       return;
     case FrameType::ping:
       queue_control(encode_number(FrameType::pong, decode_number(frame.body)));
@@ -288,9 +294,15 @@ void Session::on_pong(std::uint64_t sequence) {
       std::ranges::find_if(pings_, [&](const auto& sent) { return sent.first == sequence; });
   if (ping == pings_.end()) return;
   const auto now = Clock::now();
-  context_.meter.on_round_trip(
-      std::chrono::duration_cast<std::chrono::microseconds>(now - ping->second), now);
+  last_answer_ = now - ping->second;
+  context_.meter.on_round_trip(std::chrono::duration_cast<std::chrono::microseconds>(last_answer_),
+                               now);
   pings_.erase(pings_.begin(), ping + 1);
+}
+
+Session::Clock::duration Session::answer_delay(Clock::time_point now) const {
+  const Clock::duration waiting = pings_.empty() ? Clock::duration{0} : now - pings_.front().second;
+  return std::max(waiting, last_answer_);
 }
 
 void Session::queue_control(Bytes frame) {

@@ -51,6 +51,15 @@ class ControlQueue {
     return together;
   }
 
+  // Of what waits, the messages are forgotten.
+  void forget_messages() {
+    std::erase_if(frames_, [this](const Bytes& frame) {
+      const bool message = static_cast<FrameType>(frame[kFrameTypeAt]) == FrameType::message;
+      if (message) bytes_ -= frame.size();
+      return message;
+    });
+  }
+
   bool empty() const { return frames_.empty(); }
   std::size_t bytes() const { return bytes_; }
   bool takes_relayed() const { return bytes_ < bytes_max_ / 2; }  // or it keeps that for others
@@ -79,6 +88,8 @@ struct SessionContext {
   std::function<void(const BlobPass& pass)> pass_on;  // the peer asks for it
   std::function<void(const Neighbours& neighbours)> on_neighbours;
   std::function<void(FrameType type, const Relay& relay)> on_relay;  // relay, relayed
+  // At every heartbeat: how long an answer is waited for, or how long the last one took.
+  std::function<void(std::chrono::steady_clock::duration delay)> on_answers;
 };
 
 class Session {
@@ -99,6 +110,8 @@ class Session {
   bool is_closed() const { return closed_; }
 
   void send(const std::string& message);
+  // From now on it carries no messages: they go another way, and what still comes here is old.
+  void mute();
   void fetch(const BlobId& id);
   void pass(const BlobPass& pass);  // asks the peer to push a blob on
   void tell(const Neighbours& neighbours);
@@ -140,6 +153,7 @@ class Session {
   void report_links();
   void check_deadlines();
   void check_control(Clock::time_point now);
+  Clock::duration answer_delay(Clock::time_point now) const;
   std::string in_flight() const;
 
   SessionContext context_;
@@ -155,11 +169,13 @@ class Session {
   asio::steady_timer heartbeat_;
   std::set<asio::steady_timer*> waits_;
   bool closed_ = false;
+  bool muted_ = false;
   std::string reason_;
 
   std::uint64_t ping_sequence_ = 0;
   unsigned heartbeats_ = 0;
   std::deque<std::pair<std::uint64_t, Clock::time_point>> pings_;  // unanswered
+  Clock::duration last_answer_{0};                                 // took so long
   Clock::time_point last_look_;                                    // at the deadlines
 };
 

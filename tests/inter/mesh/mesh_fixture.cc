@@ -1,6 +1,7 @@
 #include "tests/inter/mesh/mesh_fixture.h"
 
 #include <array>
+#include <utility>
 
 #include <asio/steady_timer.hpp>
 #include <asio/write.hpp>
@@ -97,38 +98,54 @@ void CutProxy::pump(const std::shared_ptr<Pipe>& pipe, bool forward) {
   auto& buffer = forward ? pipe->up : pipe->down;
   from.async_read_some(asio::buffer(buffer), [self = shared_from_this(), pipe, forward](
                                                  const std::error_code& error, std::size_t size) {
+    const Stalled read{pipe, forward, error, size};
     if (self->stalls(*pipe)) {
-      self->stalled_pipes_.push_back(pipe);
-      return;
+      self->stalled_pipes_.push_back(read);
+    } else {
+      self->pass(read);
     }
-    if (self->resets(*pipe, size)) {
-      return;
-    }
-    if (forward && size >= self->cut_in_) {
-      self->cut();
-      return;
-    }
-    if (forward && self->cut_one(*pipe)) {
-      return;
-    }
-    self->forwarded_bytes_ += forward ? size : 0;
-    if (forward && pipe->first && self->recorded_.size() < (1U << 20)) {
-      self->recorded_.append(pipe->up.data(), size);
-    }
-    self->cut_in_ -= forward && self->cut_in_ != ~0ULL ? size : 0;
-    tcp::socket& to = forward ? pipe->server : pipe->client;
-    if (error) {
-      std::error_code ignored;
-      to.shutdown(tcp::socket::shutdown_send, ignored);
-      return;
-    }
-    asio::async_write(to, asio::buffer(forward ? pipe->up : pipe->down, size),
-                      [self, pipe, forward](const std::error_code& failed, std::size_t) {
-                        if (!failed) {
-                          self->pump_on(pipe, forward);
-                        }
-                      });
   });
+}
+
+void CutProxy::pass(const Stalled& read) {
+  const auto& [pipe, forward, error, size] = read;
+  if (resets(*pipe, size)) {
+    return;
+  }
+  if (forward && size >= cut_in_) {
+    cut();
+    return;
+  }
+  if (forward && cut_one(*pipe)) {
+    return;
+  }
+  forwarded_bytes_ += forward ? size : 0;
+  if (forward && pipe->first && recorded_.size() < (1U << 20)) {
+    recorded_.append(pipe->up.data(), size);
+  }
+  cut_in_ -= forward && cut_in_ != ~0ULL ? size : 0;
+  tcp::socket& to = forward ? pipe->server : pipe->client;
+  if (error) {
+    std::error_code ignored;
+    to.shutdown(tcp::socket::shutdown_send, ignored);
+    return;
+  }
+  asio::async_write(to, asio::buffer(forward ? pipe->up : pipe->down, size),
+                    [self = shared_from_this(), pipe = read.pipe, forward = read.forward](
+                        const std::error_code& failed, std::size_t) {
+                      if (!failed) {
+                        self->pump_on(pipe, forward);
+                      }
+                    });
+}
+
+void CutProxy::resume() {
+  stalled_ = first_stalled_ = false;
+  large_ = Large::pass;
+  pause_ = {};
+  for (const Stalled& read : std::exchange(stalled_pipes_, {})) {
+    pass(read);
+  }
 }
 
 void CutProxy::pump_on(const std::shared_ptr<Pipe>& pipe, bool forward) {

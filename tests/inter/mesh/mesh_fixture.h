@@ -73,6 +73,7 @@ class CutProxy : public std::enable_shared_from_this<CutProxy> {
     first_stalled_ = true;
     pause_ = pause;
   }
+  void resume();  // what was stalled goes on where it was
   // As a path that drops large packets: what becomes of connections that have large segments. But
   // with stall_all the first one lives on, as its messages are small.
   enum class Large { pass, stall, stall_all, reset_when_used };
@@ -81,7 +82,14 @@ class CutProxy : public std::enable_shared_from_this<CutProxy> {
 
  private:
   struct Pipe;
+  struct Stalled {
+    std::shared_ptr<Pipe> pipe;
+    bool forward;
+    std::error_code error;
+    std::size_t size;
+  };
   void pump(const std::shared_ptr<Pipe>& pipe, bool forward);
+  void pass(const Stalled& read);
   void cut();
   void pump_on(const std::shared_ptr<Pipe>& pipe, bool forward);
   bool cut_one(Pipe& pipe);
@@ -92,7 +100,7 @@ class CutProxy : public std::enable_shared_from_this<CutProxy> {
   asio::ip::tcp::acceptor acceptor_;
   std::uint16_t target_;
   std::vector<std::weak_ptr<Pipe>> pipes_;
-  std::vector<std::shared_ptr<Pipe>> stalled_pipes_;
+  std::vector<Stalled> stalled_pipes_;
   std::uint64_t cut_in_ = ~0ULL;
   std::uint64_t forwarded_bytes_ = 0;
   std::string recorded_;

@@ -41,6 +41,18 @@ TEST(ControlQueue, APeerThatDoesNotReadShows) {
   EXPECT_FALSE(queue.is_too_long());
 }
 
+TEST(ControlQueue, MessagesThatGoAnotherWayAreForgottenAndNothingElse) {
+  ControlQueue queue(1000);
+  const Bytes ping = encode_number(FrameType::ping, 1);
+  queue.add(encode_text(FrameType::message, "one"));
+  queue.add(ping);
+  queue.add(encode_text(FrameType::message, "two"));
+  queue.forget_messages();
+  EXPECT_EQ(queue.bytes(), ping.size());
+  EXPECT_EQ(queue.take(), ping);
+  EXPECT_TRUE(queue.empty());
+}
+
 }  // namespace
 
 }  // namespace causeway::inter
