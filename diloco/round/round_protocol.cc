@@ -375,6 +375,32 @@ bool most_are_lost(const Region& of) {
          !of.peers.are_ahead_of(of.history.revision(), of.history.version(), {});
 }
 
+// The run had no more for it, whatever is decided.
+bool took_all_steps(const Region& of) {
+  const std::optional<Applied>& applied = of.worker.applied();
+  return of.worker.ready() && applied && applied->version <= of.history.version() &&
+         of.history.steps_left(applied->version, of.worker.steps()) == 0;
+}
+
+// Whoever has ended answers nobody: who missed the end would wait for ever. A witness cannot know
+// how many steps were taken. `missing`: votes.
+std::string missed_end_sentence(const Region& of, std::size_t missing) {
+  if (!of.options.witness && !took_all_steps(of)) return {};
+  const std::string whose = missing == 1 ? "the coordinator of one of them"
+                                         : fmt::format("the coordinators of {} of them", missing);
+  return fmt::format(
+      "{}. If the others have ended meanwhile, start {} again, to tell this {} the end",
+      of.options.witness ? "" : ". This region has taken all steps that the run had left", whose,
+      of.options.witness ? "witness" : "region");
+}
+
+// The records up to the end are here, and not all that they list.
+std::string missed_payloads_sentence(const Region& of) {
+  if (!of.history.over() || !of.peers.linked().empty()) return {};
+  return ". If the others have ended meanwhile, start the coordinator of one of them again: it has "
+         "what is missing here";
+}
+
 std::string no_leader_sentence(const Region& of) {
   const Membership& membership = of.agreement.members();
   const Raft& raft = of.agreement.raft();
@@ -393,10 +419,13 @@ std::string no_leader_sentence(const Region& of) {
   const std::size_t needed = raft.electorate().quorum();
   const std::string votes =
       reachable < needed
-          ? fmt::format("{} votes seem within reach, {} are needed", reachable, needed)
+          ? fmt::format("{} within reach, {} are needed",
+                        reachable == 1 ? "1 vote seems" : fmt::format("{} votes seem", reachable),
+                        needed)
           : "enough votes seem within reach";
   return "a majority of the regions to agree on a leader (" + votes +
-         (unreachable.empty() ? "" : "; unreachable: " + unreachable) + ")";
+         (unreachable.empty() ? "" : "; unreachable: " + unreachable) + ")" +
+         (reachable < needed ? missed_end_sentence(of, needed - reachable) : "");
 }
 
 std::string records_sentence(const Region& of) {
@@ -485,8 +514,11 @@ std::string waiting_for(const Region& of, const Leader& leader, const Beginning&
   if (of.history.run_id().empty()) return "any region of the run to say which run this is";
   if (!of.options.witness) {
     if (!of.worker.attached()) {
-      const bool has_ended = of.history.over() && of.worker.told_to_finish();
-      return has_ended ? last_round_sentence(of, end) : "this region's workers";
+      // In this life of the coordinator or an earlier one.
+      const bool has_ended =
+          of.worker.told_to_finish() || (!of.worker.has_attached() && of.worker.applied());
+      return of.history.over() && has_ended ? last_round_sentence(of, end)
+                                            : "this region's workers";
     }
     if (of.worker.continuing()) return cut_off_sentence(of);
     if (of.agreement.members().members.empty()) return log_sentence(of);
@@ -494,7 +526,8 @@ std::string waiting_for(const Region& of, const Leader& leader, const Beginning&
     if (std::string sentence = data_check.waiting_for(now);
         of.worker.has_more() && !sentence.empty())
       return sentence;
-    if (std::string sentence = catching_up_sentence(of); !sentence.empty()) return sentence;
+    if (std::string sentence = catching_up_sentence(of); !sentence.empty())
+      return sentence + missed_payloads_sentence(of);
   }
   if (of.history.over()) return last_round_sentence(of, end);
   if (!of.options.witness && !of.history.share()) {

@@ -182,9 +182,7 @@ void RunEnd::check_as_leader(Time now) {
     if (!waiting.empty() && now < *end_deadline()) return;
     finished_at_ = now;
     tell_all(false);
-    for (const std::string& region : waiting) {
-      region_.out.note(Note::Severity::warning, region + " did not reach the last version in time");
-    }
+    for (const std::string& region : waiting) note_left_behind(region);
   }
   // Who carries others' messages ends last.
   const bool has_detours = region_.peers.up().size() > region_.peers.linked().size();
@@ -199,6 +197,21 @@ void RunEnd::check_as_leader(Time now) {
   end_well();
 }
 
+// Where nobody is left who could tell it the end, it waits for ever: it takes a leader to do so.
+void RunEnd::note_left_behind(const std::string& region) {
+  const std::string what = region + " did not reach the last version in time";
+  if (region == region_.options.self) return region_.out.note(Note::Severity::warning, what);
+  const std::size_t votes = 2;  // this region's, and that one's
+  const std::size_t quorum = region_.agreement.raft().electorate().quorum();
+  std::string more;
+  if (quorum == votes + 1) more = ", and that of another region,";
+  if (quorum > votes + 1) more = fmt::format(", and those of {} others,", quorum - votes);
+  region_.out.note(Note::Severity::warning,
+                   fmt::format("{}. When it can be reached, start this coordinator{} again, to "
+                               "tell it the end",
+                               what, more));
+}
+
 void RunEnd::check_as_follower(Time now) {
   const std::optional<Time> end = end_deadline();
   if (worker_done()) {
@@ -210,8 +223,8 @@ void RunEnd::check_as_follower(Time now) {
       return region_.out.end(0, "the run is complete without this witness");
     region_.out.end(
         3,
-        "the run ended before this region could catch up: restart it while another region "
-        "still runs to take the final state");
+        "the run ended before this region could catch up: to take the final state, start it again "
+        "together with the coordinators of other regions, so that most of the run's are there");
   }
 }
 

@@ -59,6 +59,7 @@ class RunEnd {
   void check_stuck(Time now);
   void tell_all(bool linked);
   void check_as_leader(Time now);
+  void note_left_behind(const std::string& region);
   void check_as_follower(Time now);
   void end_well();
 

@@ -153,6 +153,26 @@ listen = "{self.addresses[REGIONS[2]]}"
         for child in (east, witness, workers[0]):
             child.terminate()
 
+    def test_a_region_that_missed_the_end_hears_of_it_from_a_coordinator_that_is_started_again(self):
+        steps = 200
+        config = self.config(addresses=self.addresses, steps=steps, **DENSE)
+        config.write_text(config.read_text().replace("[sync]", "[sync]\ngrace_max_s = 5"))
+        coordinators = self.start_coordinators(config)
+        workers = self.start_workers(config, (1, 1, 1))
+        away = REGIONS[2]
+        wait_until(lambda: self.version(away) >= 5, "five rounds", coordinators[2])
+        coordinators[2].send_signal(signal.SIGSTOP)
+        self.finish_all(coordinators[:2] + workers[:2])
+        self.assertIn(f"{away} did not reach the last version in time", "".join(one.log.read_text() for one in coordinators[:2]))
+        coordinators[2].send_signal(signal.SIGCONT)
+        status = self.region_directory(away) / "status.json"
+        wait_until(lambda: "start the coordinator of one of them again" in read_json(status).get("waiting", ""),
+                   "it to say what to do", coordinators[2])
+        wait_until(lambda: read_json(status).get("progress", {}).get("step") == steps, "all steps, and no more", coordinators[2])
+        again = self.coordinator(config, REGIONS[0])
+        self.finish_all([again, coordinators[2], workers[2]])
+        self.assert_same_weights()
+
     def test_a_founder_that_lost_its_directory_joins_the_run_again(self):
         config = self.config(addresses=self.addresses, steps=5 * 400)
         founder, *others = self.start_coordinators(config)

@@ -1,7 +1,9 @@
 // Whoever is cut off while the run ends, and what it takes to tell it.
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <sstream>
 
 #include "tests/diloco/cluster/cluster.h"
 #include "tests/diloco/round/expectations.h"
@@ -11,6 +13,8 @@ namespace {
 
 using std::chrono::minutes;
 using std::chrono::seconds;
+using ::testing::HasSubstr;
+using ::testing::Not;
 
 constexpr std::uint64_t kStepsOfRound = 4;
 
@@ -18,6 +22,32 @@ constexpr std::uint64_t kStepsOfRound = 4;
 std::uint64_t steps_of_the_rest(const Cluster& cluster, const ClusterOptions& options,
                                 const std::string& region) {
   return kStepsOfRound * (options.rounds - cluster.worker_state(region).version);
+}
+
+TEST(MissedEnd, TheRegionStandsStillAndHearsOfTheEndFromACoordinatorThatIsStartedAgain) {
+  std::ostringstream trace;
+  ClusterOptions options{.push_loss = 0, .counts_steps = true, .trace = &trace};
+  Cluster cluster(options);
+  cluster.run_until(seconds{25});
+  for (const char* other : {"a", "b"}) cluster.cut("c", other);
+  cluster.run_until(minutes{10});
+  for (const char* other : {"a", "b"}) {
+    ASSERT_TRUE(cluster.outcome(other)) << other;
+    EXPECT_EQ(cluster.outcome(other)->exit_code, 0) << other;
+  }
+  EXPECT_THAT(trace.str(), HasSubstr("c did not reach the last version in time. When it can be "
+                                     "reached, start this coordinator again, to tell it the end"));
+  cluster.heal();  // nobody listens any more
+  cluster.run_until(minutes{20});
+  ASSERT_FALSE(cluster.outcome("c")) << cluster.describe();
+  ASSERT_LT(cluster.worker_state("c").version, options.rounds);
+  EXPECT_EQ(cluster.steps_taken("c"), steps_of_the_rest(cluster, options, "c"));
+  EXPECT_THAT(cluster.describe(), HasSubstr("start the coordinator of one of them again"));
+  EXPECT_THAT(cluster.describe(), Not(HasSubstr("training goes on")));
+
+  cluster.start_again("a");
+  EXPECT_TRUE(cluster.finish(minutes{40})) << cluster.describe();
+  expect_one_state(cluster, options);
 }
 
 // Neither of two can decide anything without the other: nobody missed anything.

@@ -1,5 +1,5 @@
-// A region that nobody answers takes no more steps than the run had left: members a and others, of
-// which none can be reached.
+// A region that nobody answers takes no more steps than the run had left, and says what to do:
+// members a and others, of which none can be reached.
 #include <optional>
 #include <string>
 #include <utility>
@@ -24,6 +24,8 @@ namespace {
 
 using std::chrono::seconds;
 using ::testing::EndsWith;
+using ::testing::HasSubstr;
+using ::testing::Not;
 
 // Region a, of a run of 400 steps with K = 4.
 struct Alone {
@@ -89,6 +91,80 @@ TEST(StepsLeft, TheyCountFromTheVersionThatTheRegionHolds) {
   EXPECT_EQ(a.orders.steps_from(1, 395)->k, 1U);
   EXPECT_FALSE(a.orders.steps_from(1, 396));
   EXPECT_TRUE(a.orders.steps_from(0, 396)) << "it holds the version before";
+}
+
+TEST(StepsLeft, WhoHasNoneSaysThatTheRunMayBeOverAndWhatToDo) {
+  Alone a(state_of_a({"a", "b"}));
+  a.contribute();
+  ASSERT_FALSE(a.ask(400));
+  EXPECT_THAT(a.waiting(), HasSubstr("a majority of the regions to agree on a leader (1 vote seems "
+                                     "within reach, 2 are needed; unreachable: b). This region"));
+  EXPECT_THAT(a.waiting(), HasSubstr("This region has taken all steps that the run had left"));
+  EXPECT_THAT(a.waiting(), EndsWith("start the coordinator of one of them again, to tell this "
+                                    "region the end"));
+  EXPECT_THAT(a.waiting(), Not(HasSubstr("training goes on")));
+}
+
+// One coordinator has one vote.
+TEST(StepsLeft, AsManyCoordinatorsAreToBeStartedAsVotesAreMissing) {
+  Alone a(state_of_a({"a", "b", "c", "d", "e"}));
+  a.contribute();
+  ASSERT_FALSE(a.ask(400));
+  EXPECT_THAT(a.waiting(), HasSubstr("start the coordinators of 2 of them again"));
+  a.region.peers.set_up("b", "b's disk");
+  a.region.agreement.raft().on_peer_up("b", "b's disk", a.now);
+  EXPECT_THAT(a.waiting(), HasSubstr("start the coordinator of one of them again"));
+  a.region.peers.set_up("c", "c's disk");
+  a.region.agreement.raft().on_peer_up("c", "c's disk", a.now);
+  EXPECT_THAT(a.waiting(), Not(HasSubstr("again"))) << "a leader can be elected";
+}
+
+TEST(StepsLeft, AWitnessThatNobodyAnswersSaysWhatToDo) {
+  ProtocolOptions options = options_of_a();
+  options.witness = true;
+  const Alone a(state_of_a({"a", "b", "c"}), options);
+  EXPECT_THAT(a.waiting(), EndsWith("If the others have ended meanwhile, start the coordinator of "
+                                    "one of them again, to tell this witness the end"));
+}
+
+// The only round is decided.
+PersistentState state_at_the_end() {
+  PersistentState state = state_of_a({"a", "b"});
+  CommitRecord record;
+  record.run_id = "run1";
+  record.participants = {{.region = "b", .weight = 1, .data_cursor = 16}};
+  record.participants.front().payload = made_by("b").payload;
+  state.raft.log.push_back({.term = 1, .body = record});
+  state.raft.committed = 2;
+  return state;
+}
+ProtocolOptions options_of_one_round() {
+  ProtocolOptions options = options_of_a();
+  options.pace.steps = options.pace.k;
+  return options;
+}
+
+TEST(StepsLeft, WhoHasTheLastRecordAndNotItsPayloadsSaysWhatToDo) {
+  Alone a(state_at_the_end(), options_of_one_round());
+  ASSERT_TRUE(a.region.history.over());
+  a.region.worker.attach({}, std::nullopt);
+  a.orders.welcome();
+  a.catch_up.fetch(a.now);
+  EXPECT_FALSE(a.ask(4));
+  EXPECT_THAT(a.waiting(), EndsWith("start the coordinator of one of them again: it has what is "
+                                    "missing here"));
+  a.region.peers.set_up("b", "b's disk");
+  EXPECT_THAT(a.waiting(), Not(HasSubstr("again")));
+}
+
+// So that somebody hears of the end from it. Its worker has its result, and does not come.
+TEST(StepsLeft, ACoordinatorThatIsStartedAgainAtTheEndWaitsForTheOthersAlone) {
+  PersistentState state = state_at_the_end();
+  state.finished = Applied{.version = 1, .state = {}};
+  const Alone a(std::move(state), options_of_one_round());
+  EXPECT_EQ(a.waiting(), "the other regions to reach the last round (b)");
+  const Alone killed_before(state_at_the_end(), options_of_one_round());
+  EXPECT_EQ(killed_before.waiting(), "this region's workers");
 }
 
 }  // namespace
