@@ -21,6 +21,7 @@ RegionHistory read_region_history(const std::filesystem::path& region_directory)
                         .rounds = {},
                         .status = status,
                         .finished = status->finished,
+                        .runs = has_coordinator(region_directory),
                         .steps = status->steps,
                         .result = intra::read_result(region_directory)};
   std::set<std::uint64_t> seen;

@@ -19,6 +19,7 @@ struct RegionHistory {
   std::vector<LoggedRound> rounds;  // each once, in order
   std::optional<RegionStatus> status;
   bool finished = false;                      // the run is over there
+  bool runs = false;                          // a coordinator runs there now
   std::uint64_t steps = 0;                    // of the run
   std::optional<intra::WorkerResult> result;  // none: its worker is not done
 };

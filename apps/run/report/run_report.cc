@@ -107,19 +107,25 @@ std::string egress(const Regions& regions) {
   return "<p>Egress cost of these regions: " + escape_html(text) + ".</p>\n";
 }
 
+// What a coordinator said last holds while it runs. The directory may be a copy from another host.
+std::string shown_state(const RegionHistory& region, const RegionStatus& status) {
+  if (region.finished) return "finished";
+  return region.runs ? status.state() : "not running here";
+}
+
 std::string table(const Regions& regions) {
   const bool timed = any_timed(regions);
   std::vector<HtmlRow> rows;
   for (const RegionHistory& region : regions) {
     const RegionStatus status = region.status.value_or(RegionStatus{});
     const intra::WorkerResult result = region.result.value_or(intra::WorkerResult{});
-    rows.push_back(
-        {region.name, format_count(region.rounds.size()), format_count(steps_of(region)),
-         timed ? "" : format_loss(loss_of(status.progress), ""),
-         loss_text(validation_of(region), timed), format_bytes(double(status.wan_tx_bytes)),
-         format_bytes(double(status.wan_rx_bytes)),
-         region.result ? format_fixed(100 * result.utilisation(), 1) + " %" : "",
-         result.params_digest.substr(0, 12), region.finished ? "finished" : status.state()});
+    rows.push_back({region.name, format_count(region.rounds.size()), format_count(steps_of(region)),
+                    timed ? "" : format_loss(loss_of(status.progress), ""),
+                    loss_text(validation_of(region), timed),
+                    format_bytes(double(status.wan_tx_bytes)),
+                    format_bytes(double(status.wan_rx_bytes)),
+                    region.result ? format_fixed(100 * result.utilisation(), 1) + " %" : "",
+                    result.params_digest.substr(0, 12), shown_state(region, status)});
   }
   return html_table({"region", "rounds", "steps", "loss", "validation loss", "sent", "received",
                      "utilisation", "parameters", "state"},

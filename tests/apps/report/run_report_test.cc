@@ -117,11 +117,19 @@ TEST_F(RunReportTest, ARoundThatWasAppliedAgainCountsAsItWasTheLastTime) {
 }
 
 TEST_F(RunReportTest, OfOneRegionClaimsNothingOfTheOthers) {
-  const std::string html = run_report({history("east", "s2", false)});
+  RegionHistory east = history("east", "s2", false);
+  east.runs = true;
+  const std::string html = run_report({east});
   EXPECT_THAT(html, Not(HasSubstr("same bits")));
   EXPECT_THAT(html, HasSubstr("The run is not over"));
   EXPECT_THAT(html, HasSubstr("waits for west"));
   EXPECT_THAT(html, HasSubstr("4.5000")) << "of the newest validation";
+}
+
+TEST_F(RunReportTest, OfARegionThatWasStoppedItSaysSo) {
+  const std::string html = run_report({history("east", "s2", false)});
+  EXPECT_THAT(html, HasSubstr("not running here"));
+  EXPECT_THAT(html, Not(HasSubstr("waits for west"))) << "it said that while it ran";
 }
 
 TEST_F(RunReportTest, ADirectoryWithoutARegionIsRefusedByName) {
