@@ -187,6 +187,13 @@ class Inputs(RunByHand):
         share = self.status("eu-west")["share"]
         self.assertEqual((share["index"], share["count"], share["pass"]), (0, 1, 0))
 
+    def test_a_missing_validation_file_is_found_before_a_process_starts(self):
+        out = self.directory / "simulated"
+        for key in ("data.files", "data.validation_files"):
+            said = self.run_causeway("simulate", self.config(steps=20), "--set", f'{key}=["nowhere"]', "--out", out, code=2)
+            self.assertIn("nowhere", said)
+            self.assertFalse((out / "regions" / "us-east" / "coordinator.log").exists(), key)
+
     def test_status_of_a_stopped_coordinator_says_so(self):
         config = self.config(addresses=self.addresses)
         founder = self.coordinator(config, "us-east", "--found")

@@ -84,6 +84,10 @@ void check_data(const Config& config) {
   if (!config.built_in_trainer() || config.train.timed_step_ms > 0) return;
   const intra::Dataset dataset(config.data);
   intra::check_validation(dataset, config.model.context);
+  if (!config.data.validation_files.empty()) {
+    const intra::Dataset common(intra::common_validation(config.data));
+    intra::check_validation(common, config.model.context);
+  }
   for (std::size_t i = 0; i < config.regions.size(); ++i) {
     const intra::Sampler sampler(dataset, config.model.context, config.train.seed, i,
                                  config.regions.size());
