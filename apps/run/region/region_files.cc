@@ -86,6 +86,10 @@ bool was_started(const std::filesystem::path& region_directory) {
   return std::filesystem::exists(region_directory / "status.json");
 }
 
+bool has_coordinator(const std::filesystem::path& region_directory) {
+  return diloco::is_locked(region_directory / "ledger" / "lock");
+}
+
 std::filesystem::path regions_folder(const std::filesystem::path& run) {
   return std::filesystem::is_directory(run / "regions") ? run / "regions" : run;
 }

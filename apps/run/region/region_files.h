@@ -21,7 +21,8 @@ using diloco::LinkStatus;
 using diloco::LinkTotals;
 using diloco::RegionStatus;
 
-bool was_started(const std::filesystem::path& region_directory);  // a coordinator was, in it
+bool was_started(const std::filesystem::path& region_directory);      // a coordinator was, in it
+bool has_coordinator(const std::filesystem::path& region_directory);  // one runs in it now
 // Where the regions of a run lie: of `causeway simulate` in its regions/, of one that was started
 // by hand in the run's directory itself.
 std::filesystem::path regions_folder(const std::filesystem::path& run);

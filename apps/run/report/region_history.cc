@@ -7,7 +7,6 @@
 #include "apps/run/page/format.h"
 #include "apps/run/page/html.h"
 #include "apps/run/region/parse_object.h"
-#include "diloco/files/file_io.h"
 
 namespace causeway::run {
 
@@ -22,7 +21,7 @@ RegionHistory read_region_history(const std::filesystem::path& region_directory)
                         .rounds = {},
                         .status = status,
                         .finished = status->finished,
-                        .runs = diloco::is_locked(region_directory / "ledger" / "lock"),
+                        .runs = has_coordinator(region_directory),
                         .steps = status->steps,
                         .result = intra::read_result(region_directory)};
   std::set<std::uint64_t> seen;
