@@ -15,7 +15,8 @@ import torch
 
 from .arguments import Stateful
 from .divided import DTensor
-from .optimizers import Settings, check_kind, check_sizes, keep_precision, kind_of, load_unnamed, parameters_of, settings_of, tell_other_settings, types_of
+from .optimizers import (Settings, check_kind, check_sizes, keep_precision, kind_of, load_unnamed, parameters_of, settings_of,
+                         tell_other_settings, types_of)
 from .ranks import Group, Solo, everybody
 from .trainer_files import OF_DISKS, TrainerFiles, check_readable
 
