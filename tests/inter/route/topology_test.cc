@@ -63,11 +63,11 @@ TEST(Topology, PoorLinkIsRelayedThroughTheRegionThatServesItBest) {
 }
 
 TEST(Topology, WhatARegionSendsInAllCountsOnEveryWay) {
-  PlanInput input = mesh_of({"a", "b", "c", "d"}, {0.05, 10 * kMega}, 10'000'000);
-  for (const char* region : {"a", "b", "c", "d"}) input.region_bytes_per_s[region] = 10 * kMega;
+  PlanInput input = mesh_of({"a", "b", "c", "d"}, {0.05, 10 * kMegabit}, 10'000'000);
+  for (const char* region : {"a", "b", "c", "d"}) input.region_bytes_per_s[region] = 10 * kMegabit;
   EXPECT_NEAR(plan_direct(input).predicted_s, 0.05 + 3, 1e-9);
   // Over the third region it would be quicker by the links alone.
-  both_ways(input, "a", "b", {0.05, 4 * kMega});
+  both_ways(input, "a", "b", {0.05, 4 * kMegabit});
   EXPECT_EQ(choose_plan(input).shape, Shape::direct);
   input.region_bytes_per_s.clear();
   EXPECT_NE(choose_plan(input).shape, Shape::direct);
