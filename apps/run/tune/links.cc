@@ -16,6 +16,8 @@ namespace causeway::run {
 namespace {
 
 constexpr std::size_t kRingOrdersMax = 8;  // regions whose orders are all tried
+// The slowest links that a scenario may have.
+constexpr double kRateMinMbitS = 0.01, kDelayMaxMs = 5'000;
 
 std::optional<LinkStatus> measured_link(const std::filesystem::path& run, const std::string& from,
                                         const std::string& to) {
@@ -65,7 +67,8 @@ std::map<std::pair<std::string, std::string>, LinkStatus> measured_links(
       if (!link || link->rate_mbit_s <= 0) {
         throw ConfigError(run.string() + ": its status.json files have no rate of the link from " +
                           from + " to " + to +
-                          ", which takes exchanges of 1 MiB or more; give --links PROFILE instead");
+                          ", which takes exchanges of 1 MiB or more, or a link that smaller ones "
+                          "wait for; give --links PROFILE instead");
       }
       links[{from, to}] = *link;
     }
@@ -80,7 +83,8 @@ std::string links_text_of_run(const std::filesystem::path& run,
   text += "]\n";
   for (const auto& [pair, link] : measured_links(run, regions)) {
     text += fmt::format("[[link]]\nfrom = '{}'\nto = '{}'\ndelay_ms = {:f}\nrate_mbit_s = {:f}\n",
-                        pair.first, pair.second, link.round_trip_ms / 2, link.rate_mbit_s);
+                        pair.first, pair.second, std::min(link.round_trip_ms / 2, kDelayMaxMs),
+                        std::max(link.rate_mbit_s, kRateMinMbitS));
   }
   return text;
 }

@@ -116,7 +116,8 @@ std::string egress_line(const std::vector<RegionStatus>& all) {
 
 // Whether it is up; if not, whether the peer is reached all the same.
 std::string state_of_link(const LinkStatus& link) {
-  return link.up ? "up" : link.via.empty() ? "DOWN" : "by way of " + link.via;
+  if (link.up) return link.via.empty() ? "up" : "up, messages by way of " + link.via;
+  return link.via.empty() ? "DOWN" : "by way of " + link.via;
 }
 
 // What was measured before it went down is none of its figures.
@@ -130,7 +131,7 @@ Row link_row(const std::string& name, const LinkStatus& link) {
   return {name,
           state_of_link(link),
           round_trip_of(link),
-          rated ? format_fixed(link.rate_mbit_s, 1) + " Mbit/s" : "-",
+          rated ? format_fixed(link.rate_mbit_s, link.rate_mbit_s < 1 ? 3 : 1) + " Mbit/s" : "-",
           link.up ? format_fixed(100 * link.loss, 2) + " %" : "-",
           format_bytes(double(link.tx_bytes))};
 }

@@ -45,6 +45,15 @@ TEST_F(TuneLinksOfARun, MayBeThoseThatCoordinatorsMeasured) {
   EXPECT_THROW(links_of_run(run_.path(), {"us", "asia"}), ConfigError);
 }
 
+TEST_F(TuneLinksOfARun, MayBeSlowerThanAnyThatIsSimulated) {
+  run_.write("us/status.json",
+             R"({"links": {"eu": {"round_trip_ms": 22000.0, "rate_mbit_s": 0.002}}})");
+  run_.write("eu/status.json",
+             R"({"links": {"us": {"round_trip_ms": 4000.0, "rate_mbit_s": 0.5}}})");
+  const auto links = link_matrix(links_of_run(run_.path(), {"us", "eu"}), {"us", "eu"});
+  EXPECT_NEAR(links.at({"us", "eu"}).bytes_per_s, 1250, 1);
+}
+
 TEST_F(TuneLinksOfARun, AreFoundWhereARunThatWasStartedByHandHasThem) {
   run_.write("us/status.json",
              R"({"links": {"eu": {"round_trip_ms": 80.0, "rate_mbit_s": 50.0}}})");

@@ -166,12 +166,16 @@ TEST(RunTable, HasTheLinksOfThoseThatRun) {
         {"loss", 0.001},
         {"tx_bytes", 1000}}},
       {"asia", {{"up", false}, {"via", "west"}, {"round_trip_ms", 9.5}}},
+      {"islands", {{"up", true}, {"via", "west"}, {"round_trip_ms", 4400}, {"rate_mbit_s", 0.031}}},
       {"north", {{"up", true}, {"round_trip_ms", 0}}},
       {"south", {{"up", true}, {"round_trip_ms", 80.25}, {"rate_mbit_s", 95.5}, {"loss", 0.001}}}};
   SeenRegion stopped = seen_region("west", {{"links", {{"east", {{"up", true}}}}}});
   stopped.runs = false;
   const std::string table = run_table({seen_region("east", {{"links", links}}), stopped});
   EXPECT_THAT(table, testing::ContainsRegex("east > south +up +80.[23] ms +95.5 Mbit/s +0.10 %"));
+  EXPECT_THAT(table,
+              testing::ContainsRegex("east > islands +up, messages by way of west +4400.0 ms "
+                                     "+0.031 Mbit/s +0.00 %"));
   EXPECT_THAT(table, testing::ContainsRegex("east > north +up +- +- +0.00 %"))
       << "it was not measured yet";
   const char* as_it_was = "east > west +DOWN +- +- +- +1.00 kB";
