@@ -123,12 +123,27 @@ int show_one(const Target& target, const StatusFlags& flags) {
   return region.is_well() ? 0 : kNobodyThere;
 }
 
-int show_all(const std::vector<Target>& targets, const StatusFlags& flags) {
-  std::vector<run::SeenRegion> regions;
-  for (const Target& target : targets) regions.push_back(look_or_say_why(target, flags));
+void note_ends(std::vector<run::SeenRegion>& regions, const StatusFlags& flags) {
   if (!flags.config.empty()) run::note_who_ended(regions);
   run::note_missed_ends(regions);
+}
+
+std::vector<run::SeenRegion> look_at_all(const std::vector<Target>& targets,
+                                         const StatusFlags& flags) {
+  std::vector<run::SeenRegion> regions;
+  for (const Target& target : targets) regions.push_back(look_or_say_why(target, flags));
+  note_ends(regions, flags);
+  // It may have heard of the end while the others were asked.
+  for (std::size_t i = 0; i < regions.size(); ++i) {
+    if (regions[i].missed_end()) regions[i] = look_or_say_why(targets[i], flags);
+  }
+  note_ends(regions, flags);
   run::compare_rounds(regions);
+  return regions;
+}
+
+int show_all(const std::vector<Target>& targets, const StatusFlags& flags) {
+  const std::vector<run::SeenRegion> regions = look_at_all(targets, flags);
   std::cout << (flags.json ? run::run_json(regions) : run::run_table(regions));
   return std::ranges::all_of(regions, &run::SeenRegion::is_well) ? 0 : kNobodyThere;
 }
