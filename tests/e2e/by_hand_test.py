@@ -154,8 +154,7 @@ listen = "{self.addresses[REGIONS[2]]}"
             child.terminate()
 
     def test_a_region_that_missed_the_end_hears_of_it_from_a_coordinator_that_is_started_again(self):
-        steps = 200
-        config = self.config(addresses=self.addresses, steps=steps, **DENSE)
+        config = self.config(addresses=self.addresses, steps=200, **DENSE)
         config.write_text(config.read_text().replace("[sync]", "[sync]\ngrace_max_s = 5"))
         coordinators = self.start_coordinators(config)
         workers = self.start_workers(config, (1, 1, 1))
@@ -168,7 +167,6 @@ listen = "{self.addresses[REGIONS[2]]}"
         status = self.region_directory(away) / "status.json"
         wait_until(lambda: "start the coordinator of one of them again" in read_json(status).get("waiting", ""),
                    "it to say what to do", coordinators[2])
-        wait_until(lambda: read_json(status).get("progress", {}).get("step") == steps, "all steps, and no more", coordinators[2])
         again = self.coordinator(config, REGIONS[0])
         self.finish_all([again, coordinators[2], workers[2]])
         self.assert_same_weights()

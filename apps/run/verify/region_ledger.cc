@@ -36,7 +36,9 @@ bool has_ledger(const fs::path& directory) {
 
 std::vector<fs::path> ledgers_in(const fs::path& path) {
   if (!stands_for_all_regions(path)) return {path};
-  std::vector<fs::path> regions = regions_in(path, has_ledger);
+  // A run of `causeway simulate` has a link to a region's, but it is no region.
+  std::vector<fs::path> regions = regions_in(
+      path, [](const fs::path& one) { return has_ledger(one) && regions_folder(one) == one; });
   if (regions.empty()) {
     refuse_directory(path,
                      " has no ledger/records, and no directory in it or in its regions/ has: name "
