@@ -26,6 +26,7 @@ class LateLinkTest : public MeshTest {
     made.detour_delay = std::chrono::milliseconds(20);
     made.late_answer = std::chrono::milliseconds(400);
     made.data_connections = 2;
+    made.idle_deadline = std::chrono::minutes(1);
     for (const std::string name : {"a", "b", "c"}) {
       if (name != self) {
         point(made, name, name == "c" ? third : other);
