@@ -58,12 +58,12 @@ class HandedOut:
         self.before = self.marks()
         self.few = self.first_elements()
 
-    def marks(self) -> list[tuple[list[int], int]]:
-        return [(writes_to(p), local_of(p).data_ptr()) for p in self.parameters]
+    def marks(self) -> list[tuple[list[int], list[int]]]:
+        return [(writes_to(p), [part.data_ptr() for part in parts_of(local_of(p))]) for p in self.parameters]
 
     def first_elements(self) -> torch.Tensor:
         """Of one that most steps move: some optimizers write to `.data`. Nobody waits for a device here."""
-        return local_of(self.parameters[-1]).reshape(-1)[:FEW].clone()
+        return parts_of(local_of(self.parameters[-1]))[0].reshape(-1)[:FEW].clone()
 
     def is_trained(self) -> bool:
         return self.before != self.marks() or not torch.equal(self.few, self.first_elements())

@@ -393,7 +393,7 @@ class Run:
         anew = ("begins its optimizer anew" if self.optimizers else "goes on with the optimizer of the program, which Run was not given: "
                 "what is NaN in it spoils every round to come")
         warnings.warn(f"round {round_number}: the parameters are NaN or infinite after {taken} steps. This region sits the "
-                      f"round out, follows the other regions, and {anew}", stacklevel=4)
+                      f"round out, follows the other regions, and {anew}", stacklevel=5)
 
     def _step_of(self, steps: Told, index: int) -> Step:
         return Step(sample=steps.first_sample + index * self.samples_per_step,
