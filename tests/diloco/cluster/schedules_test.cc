@@ -96,7 +96,7 @@ TEST(FoundSchedules, HoldersOfARejectedContributionHoldNothingOfTheNextOne) {
 
 // The liar's can be had, is of an agreed state by name, and is something else.
 TEST(FoundSchedules, ASnapshotOfALiarIsRefusedAndAnotherTaken) {
-  const Result result = run(make_lying_schedule(20113));
+  const Result result = run(make_lying_schedule(153));
   EXPECT_EQ(result.failure, "");
   EXPECT_GE(result.refusals, 1);
   EXPECT_GE(result.restores, 1);
