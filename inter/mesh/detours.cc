@@ -250,15 +250,15 @@ void MeshCore::check_detour_end(const Peer& peer, const std::string& certified) 
 }
 
 // A direct link that is fresh stays. An older one is dead where the other region comes another way,
-// unless it names that link.
+// unless it names that link. Whoever begins goes through with it, though answers are well again:
+// the other end has begun, and would take the end of this for that of the link.
 std::shared_ptr<Session> MeshCore::begin_detour_session(const PeerPtr& peer,
                                                         const std::shared_ptr<Connection>& control,
                                                         const SessionNonce& nonce,
                                                         const std::string& via) {
   const bool beside =
       peer->linked() && !peer->session->is_closed() && peer->session->nonce() == nonce;
-  const bool stays =
-      begins_detours_to(*peer) ? !beside || !wants_detour(*peer) : !beside && peer->is_fresh();
+  const bool stays = !beside && (begins_detours_to(*peer) || peer->is_fresh());
   if (peer->linked() && stays) throw LinkError(Errc::refused, kOtherLinkReason);
   peer->detour_backoff.reset();
   return beside ? begin_beside(peer, control, nonce, via) : begin(peer, control, nonce, via);

@@ -15,8 +15,11 @@ class LateAnswers {
   // `bound`: an answer that takes longer is late.
   explicit LateAnswers(std::chrono::milliseconds bound) : bound_(bound) {}
 
-  // At every heartbeat: how long an answer is waited for, or how long the last one took.
+  // At every heartbeat: how long an answer is waited for, or how long the last one took. Whoever
+  // looks late itself does not know when an answer came.
   void look(Clock::duration delay, Clock::time_point now) {
+    if (now - looked_at_ > bound_) late_since_.reset();
+    looked_at_ = now;
     keep(late_since_, delay > bound_, now);
     keep(well_since_, delay < bound_ / 2, now);
   }
@@ -51,7 +54,7 @@ class LateAnswers {
 
   std::chrono::milliseconds bound_;
   std::chrono::milliseconds patience_{0};
-  Clock::time_point link_since_{};
+  Clock::time_point link_since_{}, looked_at_{};
   std::optional<Clock::time_point> late_since_, well_since_;
 };
 

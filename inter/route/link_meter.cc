@@ -99,14 +99,16 @@ void LinkMeter::end_short_burst(Time now) {
     return;
   }
   slow_bursts_ = {};
-  at_least_ = smooth(at_least_, bytes / seconds, 0.5);
-  if (rate_ > 0 && at_least_ > kAboutTheRate * rate_) add_rate(at_least_);  // it has recovered
+  const double rate = bytes / seconds;
+  at_least_ = smooth(at_least_, rate, 0.5);
+  if (rate_ > 0 && rate > kAboutTheRate * rate_) add_rate(rate);  // it has recovered
 }
 
 void LinkMeter::add_rate(double bytes_per_s) {
   rates_.push_back(bytes_per_s);
   if (rates_.size() > kRatesKept) rates_.pop_front();
   rate_ = smooth(rate_, bytes_per_s, 0.5);
+  at_least_ = std::min(at_least_, bytes_per_s);  // what it was before says nothing of now
 }
 
 // Of the path itself: heartbeats also wait in its queues.

@@ -33,6 +33,12 @@ class LateAnswersTest : public testing::Test {
   LateAnswers answers_{seconds(2)};
 };
 
+// Its own process had no time to read them.
+TEST_F(LateAnswersTest, WhoLooksLateItselfTakesNothingForLate) {
+  for (int i = 0; i < 10; ++i, now_ += milliseconds(2500)) answers_.look(seconds(3), now_);
+  EXPECT_FALSE(answers_.are_late(now_));
+}
+
 TEST_F(LateAnswersTest, TheyAreLateAfterAWhile) {
   pass(seconds(100), milliseconds(1900));
   EXPECT_FALSE(answers_.are_late(now_));

@@ -152,6 +152,15 @@ TEST_F(Meter, AQueueThatNeverEndsIsMeasuredOnASlowPath) {
   EXPECT_NEAR(meter_.rate_bytes_per_s(), 5'000, 50);
 }
 
+TEST_F(Meter, HowQuickAPathWasBeforeSaysNothingOnceItIsSlow) {
+  round_trips(milliseconds(60), milliseconds(60));
+  for (int i = 0; i < 5; ++i) short_burst(500'000, milliseconds(50));
+  for (int i = 0; i < 3; ++i) short_burst(200'000, seconds(10));
+  short_burst(20'000, milliseconds(900));  // too few bytes to take long
+  EXPECT_LT(meter_.rate_bytes_per_s(), 30'000);
+  EXPECT_LT(meter_.at_least_bytes_per_s(), 30'000);
+}
+
 TEST_F(Meter, APathThatRecoversShowsByShortBursts) {
   round_trips(milliseconds(60), milliseconds(60));
   for (int i = 0; i < 3; ++i) short_burst(60'000, seconds(10));
