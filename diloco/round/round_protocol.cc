@@ -465,6 +465,8 @@ std::string snapshot_sentence(const Region& of) {
 }
 
 std::string catching_up_sentence(const Region& of) {
+  // Nothing comes from anywhere; what is missed is said at the end of the run alone.
+  if (of.peers.up().empty() && !of.history.over() && !of.worker.distrusted()) return {};
   if (of.worker.applied()->version > of.history.version()) return records_sentence(of);
   if (std::string sentence = fetching_sentence(of); !sentence.empty()) return sentence;
   if (of.worker.distrusted()) return snapshot_sentence(of);

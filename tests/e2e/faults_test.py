@@ -253,7 +253,7 @@ class DiskOfTheRun(EndToEnd):
         wait_until(lambda: text in child.log.read_text(), f"'{text}'", child)
 
     def test_training_goes_on_and_what_was_refused_is_written_once_there_is_room(self):
-        child = self.simulate_on_small_disk(self.config(steps=600))
+        child = self.simulate_on_small_disk(self.config(steps=3000, k=25))
         self.fill()
         self.wait_for_line("Training goes on, and what is kept of the run is tried again", child)
         kill(processes("worker", str(self.out / "regions" / "eu-west")))
@@ -272,7 +272,7 @@ class DiskOfTheRun(EndToEnd):
         self.assertIn("</html>", (self.kept / "report.html").read_text())
 
     def test_ctrl_c_on_a_full_disk_ends_the_run_which_goes_on_once_there_is_room(self):
-        child = self.simulate_on_small_disk(self.config(steps=600), again=["--resume"])
+        child = self.simulate_on_small_disk(self.config(steps=3000, k=25), again=["--resume"])
         self.fill()
         self.wait_for_line("was not written", child)
         os.kill(self.supervisor(), signal.SIGINT)
