@@ -160,9 +160,9 @@ bool Region::takes_pushes(const std::string& peer) const {
   const auto holders = std::ranges::count_if(peers.up(), [&](const std::string& name) {
     return keeps_payloads(name) && !peers.awaits_snapshot(name);
   });
-  const std::size_t voters = agreement.members().voters();
-  const std::size_t may_fail = std::max<std::size_t>(voters, 1) - 1;
-  return static_cast<std::size_t>(holders) < std::max<std::size_t>(1, may_fail / 2);
+  const std::size_t voters = std::max<std::size_t>(agreement.members().voters(), 1);
+  const std::size_t may_fail = (voters - 1) / 2;
+  return static_cast<std::size_t>(holders) < std::max<std::size_t>(1, may_fail);
 }
 
 void Region::reject_own(const Diverged& diverged) {

@@ -135,6 +135,19 @@ TEST_F(Leap, TakesTheNewestToBeginWith) {
   EXPECT_EQ(region_.spool.target(), snapshot_of(4));
 }
 
+// What is made needs another holder.
+TEST_F(Leap, IsNotDisturbedByPushesIfAnotherRegionCanHoldThem) {
+  Status waiting;
+  waiting.awaits_snapshot = true;
+  region_.peers.hear("b", waiting);
+  EXPECT_TRUE(region_.takes_pushes("b"));
+  region_.peers.set_up("c", "c's disk");
+  EXPECT_FALSE(region_.takes_pushes("b"));
+  EXPECT_TRUE(region_.takes_pushes("c"));
+  region_.peers.hear("c", waiting);
+  EXPECT_TRUE(region_.takes_pushes("b"));
+}
+
 // Peers send in the order of requests.
 TEST_F(Leap, AsksForTheSnapshotFirstAndThenForTheRoundsInTheirOrder) {
   hear_of({}, snapshot_of(3));
