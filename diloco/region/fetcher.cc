@@ -96,8 +96,8 @@ const std::string& Fetcher::choose(const Entry& entry, const std::set<std::strin
   return *std::next(up.begin(), static_cast<std::ptrdiff_t>(entry.attempts % up.size()));
 }
 
-// Behind what the peer sends first. Who withholds a blob can say so, too: it is not believed for
-// ever.
+// The peer sends something else first. One that withholds the blob could look like that, too, so
+// patience ends.
 bool Fetcher::is_queued(Entry& entry, Time now) const {
   const auto sent = sent_at_.find(entry.asked);
   const bool sends = sent != sent_at_.end() && now - sent->second <= kRetryMax;

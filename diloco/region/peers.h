@@ -68,8 +68,8 @@ class Peers {
   // There is a link to it, and it says that it has all payloads of the round.
   bool has_payloads(const std::string& peer, Round round) const;
   bool any_has_payloads(Round round) const;
-  // There is a link to one that has all before it that matter, and may not have said so far that it
-  // has this one too.
+  // The same of the newest round, of which a peer may not have spoken yet: it has all others that
+  // this region could lack.
   bool any_has_newest_payloads(Round round) const;
   // There is a link to a member that keeps payloads, which a witness does not.
   bool any_keeps_payloads(const Membership& members) const;
