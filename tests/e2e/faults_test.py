@@ -261,7 +261,9 @@ class DiskOfTheRun(EndToEnd):
         (self.seen / "filler").unlink()
         self.wait_for_line("all files of the run are written again", child)
         output = self.finish(child)
-        self.assertEqual(output.count("was not written"), 1, output)
+        # Said once, not at each try. What a coordinator releases may make room for a moment: then it is said again.
+        said = re.findall("was not written|are written again", output)
+        self.assertEqual(said, ["was not written", "are written again"] * (len(said) // 2), output)
         summary = read_json(self.kept / "summary.json")
         self.assert_identical(summary)
         restarts = (self.kept / "restarts.jsonl").read_text().splitlines()
