@@ -35,7 +35,7 @@ REASONS = {
     "diloco/round/run_end.cc": "the ways in which a run ends exclude each other",
     "inter/mesh/session.cc": "one state machine",
     "diloco/log/raft.cc": "the paper's rules",
-    "diloco/round/round_protocol.cc": "one answer for each event, and for what the region waits",
+    "diloco/round/round_protocol.cc": "one answer for each event",
     "intra/worker/round_driver.cc": "the worker's side of each order",
     "intra/outer/outer_round.cc": "what a round encodes, and what it applies",
     "intra/outer/state_file.cc": "one file, written, read and checked",
