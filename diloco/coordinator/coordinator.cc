@@ -16,6 +16,7 @@
 #include <asio/steady_timer.hpp>
 #include <asio/use_awaitable.hpp>
 
+#include "diloco/coordinator/abstention.h"
 #include "diloco/coordinator/archive_fill.h"
 #include "diloco/coordinator/coordinator_context.h"
 #include "diloco/coordinator/operator_door.h"
@@ -39,9 +40,6 @@ using std::chrono::seconds;
 using std::chrono::steady_clock;
 
 constexpr milliseconds kPulse{250};
-constexpr milliseconds kLook{500};  // while the disk fails
-constexpr seconds kLookAtDisk{2};
-constexpr seconds kTryAnyway{60};
 constexpr seconds kLookAtCertificatesEvery{60};
 
 const RunOutcome kInterrupted{130, "interrupted"};
@@ -90,10 +88,7 @@ class Coordinator::Implementation {
   void write_last_status();
   asio::awaitable<void> pulse();
   asio::awaitable<void> abstain();
-  std::uint64_t room_wanted() const;
-  asio::awaitable<void> until_disk_works(std::uint64_t wanted);
-  asio::awaitable<bool> reopens_to_workers();
-  void show_abstaining();
+  CoordinatorContext context();
   void lose(const inter::BlobId& blob);
   std::string waiting_for() const;
   Round applied_version() const;
@@ -126,12 +121,12 @@ class Coordinator::Implementation {
   std::optional<OperatorDoor> operator_door_;  // the last to be opened
   std::optional<FollowerServer> followers_;
   std::optional<ArchiveFill> archive_fill_;  // where everything is kept
+  std::optional<Abstention> abstention_;     // once its storage failed
   WaitLog wait_log_;
   std::optional<double> certificates_until_unix_s_;
   steady_clock::time_point look_at_certificates_at_;  // again
   std::string last_error_;
-  std::string goodbye_;   // what is waited for at the end
-  std::string abstains_;  // why; empty: it does not
+  std::string goodbye_;  // what is waited for at the end
   bool stopped_ = false;
   bool without_result_ = false;  // of its worker, the run is over
   mutable OwnEgress own_egress_;
@@ -177,16 +172,7 @@ void Coordinator::Implementation::open() {
   directory_.refuse_if_anothers(driver_->protocol().membership());
   own_egress_ = OwnEgress(directory_.files().earlier_egress_cost());
   earlier_egress_said_ = directory_.files().earlier_egress_said();
-  const CoordinatorContext context{
-      .executor = executor_,
-      .options = options_,
-      .ending = ending_,
-      .directory = directory_,
-      .driver = *driver_,
-      .status = [this] { return status(); },
-      .lose = [this](const inter::BlobId& id) { lose(id); },
-      .on_follower = [this](inter::TlsDoor::Guest guest) { followers_->admit(std::move(guest)); }};
-  links_.emplace(context);
+  links_.emplace(context());
   links_->start();
   if (!options_.kept_config.empty()) {
     archive_fill_.emplace(options_.directory, directory_.ledger(), directory_.spool(),
@@ -194,8 +180,8 @@ void Coordinator::Implementation::open() {
                             links_->carry_out(FetchBlob{peer, blob});
                           });
   }
-  worker_.emplace(context);
-  shards_.emplace(context);
+  worker_.emplace(context());
+  shards_.emplace(context());
   worker_->open();
   operator_door_.emplace(executor_, options_.directory, [this](const ChangeMember& change) {
     driver_->handle(OperatorAsked{change});
@@ -205,6 +191,18 @@ void Coordinator::Implementation::open() {
   spdlog::info("{}: run {}, round {}, listening on port {}", options_.region,
                run_id.empty() ? "not known yet" : run_id, driver_->protocol().version(),
                listening_port());
+}
+
+CoordinatorContext Coordinator::Implementation::context() {
+  return {
+      .executor = executor_,
+      .options = options_,
+      .ending = ending_,
+      .directory = directory_,
+      .driver = *driver_,
+      .status = [this] { return status(); },
+      .lose = [this](const inter::BlobId& id) { lose(id); },
+      .on_follower = [this](inter::TlsDoor::Guest guest) { followers_->admit(std::move(guest)); }};
 }
 
 asio::awaitable<void> Coordinator::Implementation::close() {
@@ -275,7 +273,7 @@ void Coordinator::Implementation::lose(const inter::BlobId& blob) {
 }
 
 std::string Coordinator::Implementation::waiting_for() const {
-  if (!abstains_.empty()) return abstains_;
+  if (abstention_) return abstention_->why();
   if (ending_.succeeded()) return goodbye_;
   const std::string for_room = worker_->intake().waiting_for();
   if (!for_room.empty()) return for_room;
@@ -323,7 +321,7 @@ RegionStatus Coordinator::Implementation::status() const {
 // What is out of the run hears nobody: what it knew of the leader then is not true for long.
 void Coordinator::Implementation::add_agreement(RegionStatus& status) const {
   const Raft& raft = driver_->protocol().raft();
-  status.abstains = !abstains_.empty();
+  status.abstains = abstention_.has_value();
   if (!status.abstains) status.leader = raft.leader().value_or("");
   status.term = raft.term();
 }
@@ -382,77 +380,10 @@ std::map<std::string, double> Coordinator::Implementation::egress_said() const {
   return said;
 }
 
-// ---- A disk that fails ----
-
-// Out of the run until the disk works: what is not on disk must not be promised. The worker keeps
-// its numbers in memory and does not need us for inner steps.
+// Once it is over, a further Implementation begins anew.
 asio::awaitable<void> Coordinator::Implementation::abstain() {
-  const std::uint64_t wanted = room_wanted();
-  abstains_ = "its storage fails (" + ending_.storage_failure() +
-              "): it no longer votes or contributes, while its worker trains on. Make room in " +
-              options_.directory.string() +
-              (wanted > 0 ? fmt::format(" (the next round takes {} bytes)", wanted) : "") +
-              ", or raise ulimit -n if it has too many open files; it then goes on by itself";
-  spdlog::error("{}: {}", options_.region, abstains_);
-  driver_->stop_clock();
-  links_->cut("the storage of " + options_.region +
-              " fails: it takes no part in the run until that works again");
-  directory_.spool().release_spares();
-  co_await until_disk_works(wanted);
-  spdlog::info("{}: its storage works again", options_.region);
-}
-
-// For the next round: one's own payload, and the most that is still to come of another one.
-std::uint64_t Coordinator::Implementation::room_wanted() const {
-  const RoundProtocol& protocol = driver_->protocol();
-  std::uint64_t own = worker_->intake().payload_bytes(), others = 0;
-  if (protocol.contribution()) own = std::max(own, protocol.contribution()->payload.size_bytes);
-  for (const inter::BlobId& blob : protocol.wanted())
-    others = std::max(others, blob.size_bytes - directory_.spool().received_bytes(blob));
-  return own + others;
-}
-
-// With less room than that, it would be back for a moment again and again, and call for
-// elections. Not for ever: once it is back, what is not needed any more may leave the disk.
-asio::awaitable<void> Coordinator::Implementation::until_disk_works(std::uint64_t wanted) {
-  asio::steady_timer timer(executor_);
-  const auto since = steady_clock::now();
-  auto looked_at = since;
-  bool open = false;
-  while (!ending_.outcome() && !ending_.failure()) {
-    if (!open) open = co_await reopens_to_workers();
-    show_abstaining();
-    timer.expires_after(kLook);
-    co_await timer.async_wait(asio::use_awaitable);
-    if (steady_clock::now() < looked_at + kLookAtDisk) continue;
-    looked_at = steady_clock::now();
-    const bool try_anyway = looked_at >= since + kTryAnyway;
-    if (open && directory_.takes_bytes(try_anyway ? 0 : wanted)) break;
-  }
-}
-
-// What they do meanwhile they hand over when all works again. Not if there is no descriptor for a
-// socket either.
-asio::awaitable<bool> Coordinator::Implementation::reopens_to_workers() {
-  try {
-    co_await worker_->reopen();
-    co_return true;
-  } catch (const std::system_error& error) {
-    if (!is_storage_failure(error)) throw;
-  }
-  co_return false;
-}
-
-void Coordinator::Implementation::show_abstaining() {
-  try {
-    const RegionStatus shown = status();
-    try {
-      directory_.files().write(shown);
-    } catch (const std::system_error&) {  // there may be no room for this either
-      directory_.files().write_into_reserve(shown);
-    }
-  } catch (const std::system_error&) {  // the disk takes nothing at all
-  }
+  abstention_.emplace(context(), *links_, *worker_);
+  co_await abstention_->wait_out();
 }
 
 // ---- Actions ----

@@ -5,13 +5,14 @@
 // knows it.
 //
 //   coordinator.cc         opens and closes the parts, and passes actions to them
-//   protocol_driver.h      the protocol with its clock
+//   protocol_driver.h      the protocol with its clock, and why the coordinator ends
 //   region_directory.h     the ledger, the spool and the files shown: which run this region is in
 //   peer_links.h           what other regions say (inter), and what is said to them
 //   worker_side.h          what this region's worker says, and what it is told
 //   follow/follower_server.h  whoever reads the run without taking part
 //   contribution_intake.h  what the worker hands over, on its way into the spool
-//   protocol_driver.h               why it ends, and what it does while its disk takes nothing
+//   spool_check.h          what the worker gets, looked at once more
+//   abstention.h           what it does while its disk takes nothing
 #pragma once
 
 #include <chrono>

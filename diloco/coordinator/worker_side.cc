@@ -9,8 +9,6 @@
 
 #include <fmt/format.h>
 #include <spdlog/spdlog.h>
-#include <asio/co_spawn.hpp>
-#include <asio/post.hpp>
 #include <asio/steady_timer.hpp>
 #include <asio/use_awaitable.hpp>
 
@@ -34,38 +32,13 @@ std::int64_t whole_seconds(steady_clock::duration time) {
   return std::chrono::duration_cast<std::chrono::seconds>(time).count();
 }
 
-// In a thread, so that no link waits for it.
-asio::awaitable<std::vector<std::pair<inter::BlobId, std::string>>> find_damaged(
-    std::vector<std::pair<inter::BlobId, std::filesystem::path>> files) {
-  std::vector<std::pair<inter::BlobId, std::string>> damaged;
-  for (const auto& [blob, file] : files) {
-    if (const auto damage = inter::damage_of(file, blob)) damaged.emplace_back(blob, *damage);
-  }
-  co_return damaged;
-}
-
-struct Checked {
-  std::string wrong;                  // empty: it is what it was said to be
-  std::optional<std::string> damage;  // of its copy here, if it is wrong
-};
-
-// Likewise.
-asio::awaitable<Checked> check_in_thread(
-    std::function<std::string(const std::filesystem::path&, const Digest&)> wrong_snapshot,
-    std::filesystem::path file, Snapshot snapshot) {
-  Checked checked;
-  if (wrong_snapshot) checked.wrong = wrong_snapshot(file, snapshot.state);
-  if (!checked.wrong.empty()) checked.damage = inter::damage_of(file, snapshot.blob);
-  co_return checked;
-}
-
 }  // namespace
 
 WorkerSide::WorkerSide(CoordinatorContext context)
     : context_(std::move(context)),
       intake_(context_,
               [this](bool stored) { stored ? server_->stored() : server_->not_stored(); }),
-      tasks_(context_.executor) {}
+      check_(context_, [this] { on_ready(steps_); }) {}
 
 // ---- Life ----
 
@@ -86,7 +59,7 @@ void WorkerSide::open() {
 }
 
 asio::awaitable<void> WorkerSide::reopen() {
-  ++handings_;
+  check_.call_off();
   is_attached_ = false;
   co_await server_->stop();
   server_.reset();
@@ -139,10 +112,10 @@ bool WorkerSide::has_result() {
 }
 
 asio::awaitable<void> WorkerSide::stop() {
-  ++handings_;
+  check_.call_off();
   if (server_) co_await server_->stop();
   co_await intake_.join();
-  co_await tasks_.join();
+  co_await check_.join();
 }
 
 std::vector<std::uint32_t> WorkerSide::missing() const {
@@ -218,7 +191,8 @@ void WorkerSide::carry_out(const OrderCollect& action) {
 
 void WorkerSide::carry_out(const OrderApply& action) {
   const std::vector<inter::BlobId> blobs = applied_blobs(action.record);
-  hand_over(blobs, [this, record = action.record, blobs] {
+  // What is damaged is fetched again; the worker is told what to do when it is here.
+  check_.hand_over(blobs, [this, record = action.record, blobs] {
     std::vector<std::filesystem::path> payloads;
     for (const inter::BlobId& blob : blobs) {
       payloads.push_back(context_.directory.spool().path(blob));
@@ -239,80 +213,7 @@ void WorkerSide::carry_out(const OrderRestore& action) {
                      snapshot.blob.size_bytes);
     reached(ProtocolState::restore_ordered);
   };
-  hand_over(initial ? std::vector<inter::BlobId>{} : std::vector{snapshot.blob}, order);
-}
-
-// A disk can change what it keeps: what the worker gets is hashed once more. What is damaged is
-// fetched again, and the worker is told what to do when it is here.
-void WorkerSide::hand_over(std::vector<inter::BlobId> blobs, Order order) {
-  tasks_.spawn(check_and_hand_over(std::move(blobs), std::move(order), ++handings_));
-}
-
-asio::awaitable<void> WorkerSide::check_and_hand_over(std::vector<inter::BlobId> blobs, Order order,
-                                                      std::uint64_t handing) {
-  std::exception_ptr failure;
-  std::vector<std::pair<inter::BlobId, std::string>> damaged;
-  inter::Spool& spool = context_.directory.spool();
-  const asio::any_io_executor& given = context_.options.copying;
-  const auto all_here = [&] {
-    return std::ranges::all_of(blobs, [&spool](const auto& blob) { return spool.has(blob); });
-  };
-  try {
-    std::vector<std::pair<inter::BlobId, std::filesystem::path>> files;
-    for (const inter::BlobId& blob : blobs)
-      if (spool.has(blob)) files.emplace_back(blob, spool.path(blob));
-    damaged = co_await asio::co_spawn(given ? given : checks_.get_executor(),
-                                      find_damaged(std::move(files)), asio::use_awaitable);
-  } catch (...) {
-    failure = std::current_exception();
-  }
-  if (handing != handings_) co_return;  // it was lost meanwhile, or is told something else
-  context_.ending.guard([&] {
-    if (failure) std::rethrow_exception(failure);
-    if (damaged.empty() && all_here()) return order();
-    for (const auto& [blob, damage] : damaged) {
-      if (!spool.has(blob)) continue;  // a peer that asked for it found it meanwhile
-      spool.remove_damaged(blob, damage);
-      context_.lose(blob);
-    }
-    on_ready(steps_);
-  });
-}
-
-// What a peer said to be a snapshot of an agreed state can be anything.
-void WorkerSide::carry_out(const CheckSnapshot& action) {
-  tasks_.spawn(check(action.snapshot));
-}
-
-asio::awaitable<void> WorkerSide::check(Snapshot snapshot) {
-  std::exception_ptr failure;
-  Checked checked;
-  inter::Spool& spool = context_.directory.spool();
-  const asio::any_io_executor& given = context_.options.copying;
-  const std::filesystem::path file = spool.path(snapshot.blob);
-  try {
-    // Not before the action is carried out.
-    co_await asio::post(context_.executor, asio::use_awaitable);
-    checked = co_await asio::co_spawn(
-        given ? given : checks_.get_executor(),
-        check_in_thread(context_.options.wrong_snapshot, file, snapshot), asio::use_awaitable);
-  } catch (...) {
-    failure = std::current_exception();
-  }
-  context_.ending.guard([&] {
-    if (failure) std::rethrow_exception(failure);
-    if (!spool.has(snapshot.blob)) return;  // it was thrown away meanwhile
-    if (checked.damage) {
-      spool.remove_damaged(snapshot.blob, *checked.damage);
-      return context_.lose(snapshot.blob);
-    }
-    if (!checked.wrong.empty())
-      spdlog::error(
-          "{}: what a region offers as the snapshot of version {} {}: it is not used, and another "
-          "one is looked for",
-          context_.options.region, snapshot.version, checked.wrong);
-    context_.driver.handle(SnapshotChecked{snapshot, checked.wrong.empty()});
-  });
+  check_.hand_over(initial ? std::vector<inter::BlobId>{} : std::vector{snapshot.blob}, order);
 }
 
 void WorkerSide::carry_out(const OrderFinish& action) {
@@ -365,7 +266,7 @@ void WorkerSide::on_gathered(const AttachRequest& rank_0,
   heard_at_ = steady_clock::now();
   reported_unix_s_.reset();
   is_attached_ = has_attached_ = true;
-  ++handings_;
+  check_.call_off();
   intake_.begin_gathering();
   version_ = rank_0.version;
   steps_ = 0;
@@ -448,7 +349,7 @@ void WorkerSide::note_other_data(const std::optional<DataDigest>& now) {
 }
 
 void WorkerSide::on_worker_lost() {
-  ++handings_;
+  check_.call_off();
   is_attached_ = false;
   welcome_.reset();
   intake_.worker_lost();

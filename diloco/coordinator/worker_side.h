@@ -9,10 +9,11 @@
 #include <string>
 #include <vector>
 
-#include <asio/thread_pool.hpp>
+#include <asio/awaitable.hpp>
 
 #include "diloco/coordinator/contribution_intake.h"
 #include "diloco/coordinator/coordinator_context.h"
+#include "diloco/coordinator/spool_check.h"
 #include "diloco/coordinator/worker_silence.h"
 #include "diloco/worker/worker_server.h"
 
@@ -61,7 +62,7 @@ class WorkerSide : public WorkerServerHandler {
   void carry_out(const OrderApply& action);
   void carry_out(const OrderRestore& action);
   void carry_out(const OrderFinish& action);
-  void carry_out(const CheckSnapshot& action);
+  void carry_out(const CheckSnapshot& action) { check_.carry_out(action); }
 
   // WorkerServerHandler
   std::string objection(const AttachRequest& request) override;
@@ -79,11 +80,6 @@ class WorkerSide : public WorkerServerHandler {
   void look_at_model(const AttachRequest& rank_0);
   bool lacks_room(Round round);
   void see_off();
-  using Order = std::function<void()>;
-  void hand_over(std::vector<inter::BlobId> blobs, Order order);
-  asio::awaitable<void> check_and_hand_over(std::vector<inter::BlobId> blobs, Order order,
-                                            std::uint64_t handing);
-  asio::awaitable<void> check(Snapshot snapshot);
   void train_on();
   std::string speaker() const;
   void note_missing(const std::vector<std::uint32_t>& missing);
@@ -98,10 +94,9 @@ class WorkerSide : public WorkerServerHandler {
   std::vector<std::uint32_t> missing_;    // ranks, when they attached last
   std::optional<DataDigest> trained_on_;  // its state, before it attached
   std::optional<Round> applying_;
-  std::uint64_t handings_ = 0;  // blobs that the worker was to get, so far; another one: void
-  Round version_ = 0;           // that it holds
-  std::uint32_t steps_ = 0;     // since then, when it asked last
-  std::string told_;            // that it waits for
+  Round version_ = 0;                          // that it holds
+  std::uint32_t steps_ = 0;                    // since then, when it asked last
+  std::string told_;                           // that it waits for
   std::optional<WelcomeWorker> welcome_ = {};  // that it is to get
   std::string no_room_ = {};                   // for the model of what attached last: what to set
   bool is_attached_ = false;                   // now
@@ -110,8 +105,7 @@ class WorkerSide : public WorkerServerHandler {
   std::chrono::steady_clock::time_point look_for_result_at_;  // again
   std::chrono::steady_clock::time_point heard_at_;
   WorkerSilence silence_;
-  inter::TaskGroup tasks_;
-  asio::thread_pool checks_{1};
+  SpoolCheck check_;
 };
 
 }  // namespace causeway::diloco

@@ -11,9 +11,6 @@ namespace {
 
 constexpr std::size_t kEntriesPerMessage = 64;
 constexpr std::size_t kEntryBytesPerMessage = 1U << 20;  // but one entry, whatever its size
-// Heartbeats. Well below the time after which a leader that gets nothing committed is not followed
-// any more: a peer that was paused must get entries before it thinks so.
-constexpr int kPatienceMax = 8;
 
 bool contradicts(const AppendEntries& append, const RaftLog& log, Index committed) {
   Index index = append.previous_index;
@@ -30,6 +27,23 @@ Index first_of_term(const RaftLog& log, Index index, Index committed) {
   const Term term = log.term_at(index);
   while (index > committed + 1 && log.term_at(index - 1) == term) --index;
   return index;
+}
+
+// How many from `first` on go into one message.
+std::size_t entries_for_message(const RaftLog& log, Index first) {
+  std::size_t count = 0, bytes = 0;
+  for (Index index = first; index <= log.last() && count < kEntriesPerMessage; ++index) {
+    bytes += encoded_bytes(log.at(index));
+    if (count > 0 && bytes > kEntryBytesPerMessage) break;
+    ++count;
+  }
+  return count;
+}
+
+// Whether a log that ends so has all that this one may have committed.
+bool is_up_to_date(Index last_index, Term last_term, const RaftLog& log) {
+  const Term own_term = log.term_at(log.last());
+  return last_term != own_term ? last_term > own_term : last_index >= log.last();
 }
 
 // That the sender of a message is in, if it says so.
@@ -70,7 +84,8 @@ Raft::Output Raft::take() {
 void Raft::on_peer_up(const std::string& region, const std::string& incarnation, Time now) {
   electorate_.connect(region, incarnation);
   claims_.connect(region);
-  peers_[region] = {.incarnation = incarnation, .next = log_.last() + 1, .heard_at = now};
+  peers_[region] = {
+      .incarnation = incarnation, .progress = LogProgress(log_.last()), .heard_at = now};
   if (role_ == Role::leader) {
     send_entries(region, peers_[region], now);
   } else if (!leader_is_alive(now) && membership().voters() > 0) {
@@ -204,25 +219,17 @@ void Raft::on(const std::string& region, const AppendReply& reply, Time now) {
   if (reply.term > term_) return give_way_or_renew(now);
   if (role_ != Role::leader || reply.term < term_) return;
   Peer& peer = peers_.at(region);
-  if (!reply.accepted && reply.index <= peer.match)
-    return;  // older than what it accepted, or a lie
+  LogProgress& progress = peer.progress;
   if (!reply.accepted) {
-    peer.asked = 0;
-    peer.next = std::clamp<Index>(reply.index, 1, std::max<Index>(peer.next, 2) - 1);
-    return send_entries(region, peer, now);
+    if (progress.step_back(reply.index)) send_entries(region, peer, now);
+    return;
   }
   if (reply.index > log_.last()) return;  // of a log that is not ours: a peer's bug or malice
-  peer.match = std::max(peer.match, reply.index);
-  peer.next = std::max(peer.next, peer.match + 1);
-  // An answer to what was said before must not make these entries be sent again.
-  if (peer.asked > 0 && reply.index >= peer.asked) {
-    peer.asked = 0;
-    peer.patience = 2 * (now - peer.asked_at);
-  }
+  progress.accept(reply.index, now);
   const Index before = commit_;
   advance_commit(now);
-  const bool behind = peer.next <= log_.last() || peer.told < commit_;
-  if (commit_ == before && behind && peer.asked == 0) send_entries(region, peer, now);
+  const bool lacks = progress.lacks(log_.last(), commit_);
+  if (commit_ == before && lacks && progress.is_answered()) send_entries(region, peer, now);
 }
 
 // ---- The log ----
@@ -243,7 +250,7 @@ void Raft::add(LogEntry entry) {
 
 bool Raft::caught_up(const std::string& region) const {
   const auto peer = peers_.find(region);
-  return peer != peers_.end() && peer->second.match >= commit_ && commit_ > 0;
+  return peer != peers_.end() && peer->second.progress.match() >= commit_ && commit_ > 0;
 }
 
 // Only entries of the leader's own term are counted (section 5.4.2 of the paper); the earlier ones
@@ -253,7 +260,7 @@ void Raft::advance_commit(Time now) {
   for (Index index = log_.last(); index > commit_ && log_.term_at(index) == term_; --index) {
     std::set<std::string> have{options_.self};
     for (const auto& [region, peer] : peers_) {
-      if (peer.match >= index) have.insert(region);
+      if (peer.progress.match() >= index) have.insert(region);
     }
     if (!electorate_.may_decide(have)) continue;
     reached = index;
@@ -279,57 +286,23 @@ void Raft::send(const std::string& region, decltype(RaftMessage::body) body) {
   output_.messages.emplace_back(region, RaftMessage{options_.incarnation, std::move(body)});
 }
 
-// How many from `first` on go into one.
-std::size_t Raft::entries_for_message(Index first) const {
-  std::size_t count = 0, bytes = 0;
-  for (Index index = first; index <= log_.last() && count < kEntriesPerMessage; ++index) {
-    bytes += encoded_bytes(log_.at(index));
-    if (count > 0 && bytes > kEntryBytesPerMessage) break;
-    ++count;
-  }
-  return count;
-}
-
 void Raft::send_entries(const std::string& region, Peer& peer, Time now) {
-  const Index first = peer.next;
-  // One message with entries at a time. A heartbeat repeats what was not answered, later each time:
-  // a peer that takes long must not be given more to do for it.
-  const bool unanswered = peer.asked > 0;
-  const bool due = !unanswered || now >= peer.repeat_at;
-  const std::size_t count = due ? entries_for_message(first) : 0;
+  const Index first = peer.progress.next();
+  const std::size_t count = peer.progress.is_due(now) ? entries_for_message(log_, first) : 0;
   send(region, AppendEntries{.term = term_,
                              .previous_index = first - 1,
                              .previous_term = log_.term_at(first - 1),
                              .entries = log_.slice(first, count),
                              .commit = commit_});
-  peer.told = std::min(commit_, first - 1 + count);
+  peer.progress.note_sent(count, commit_, now, options_.heartbeat);
   peer.sent_at = now;
-  if (count == 0) return;
-  if (unanswered) {
-    peer.patience *= 2;
-  } else {
-    peer.asked_at = now;
-  }
-  peer.patience = std::clamp(peer.patience, options_.heartbeat, kPatienceMax * options_.heartbeat);
-  peer.asked = first - 1 + count;
-  peer.repeat_at = now + peer.patience;
 }
 
 void Raft::send_entries_to_all(Time now) {
   for (auto& [region, peer] : peers_) send_entries(region, peer, now);
 }
 
-// Raft's roles: who stands for election, who votes for whom, and when a leader steps down.
-
-namespace {
-
-// Whether a log that ends so has all that this one may have committed.
-bool is_up_to_date(Index last_index, Term last_term, const RaftLog& log) {
-  const Term own_term = log.term_at(log.last());
-  return last_term != own_term ? last_term > own_term : last_index >= log.last();
-}
-
-}  // namespace
+// ---- Roles: who stands for election, who votes for whom, and when a leader steps down ----
 
 bool Raft::leader_is_alive(Time now) const {
   if (plants(options_.planted, PlantedBug::no_pre_vote)) return false;
@@ -393,9 +366,7 @@ void Raft::count_vote(const std::string& region, Time now) {
   leader_ = options_.self;
   votes_.clear();
   for (auto& [name, peer] : peers_) {
-    peer.next = log_.last() + 1;
-    peer.match = 0;
-    peer.asked = 0;
+    peer.progress.begin_anew(log_.last());
     peer.heard_at = now;
   }
   own_first_ = log_.last() + 1;

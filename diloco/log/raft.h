@@ -26,6 +26,7 @@
 #include <vector>
 
 #include "diloco/log/electorate.h"
+#include "diloco/log/log_progress.h"
 #include "diloco/log/membership.h"
 #include "diloco/log/planted_bug.h"
 #include "diloco/log/raft_log.h"
@@ -128,15 +129,9 @@ class Raft {
   enum class Role { follower, pre_candidate, candidate, leader };
   struct Peer {
     std::string incarnation;
-    Index next = 1;
-    Index match = 0;
-    Index told = 0;  // the commit index that it can have taken over
+    LogProgress progress{};  // of use while this region leads
     Time heard_at{0};
     Time sent_at{0};
-    Index asked = 0;  // entries up to here are under way, unanswered; 0: none are
-    Time asked_at{0};
-    Time repeat_at{0};
-    Time patience{0};  // until they are repeated
   };
 
   void add(LogEntry entry);
@@ -147,7 +142,6 @@ class Raft {
   void stand(Role candidacy, Time now);
   void count_vote(const std::string& region, Time now);
   void send(const std::string& region, decltype(RaftMessage::body) body);
-  std::size_t entries_for_message(Index first) const;
   void send_entries(const std::string& region, Peer& peer, Time now);
   void send_entries_to_all(Time now);
   void advance_commit(Time now);

@@ -19,7 +19,8 @@ Decider::Decider(const ProtocolOptions& options, const Membership& membership,
     : options_(options),
       membership_(membership),
       grace_(options.grace_min, options.grace_max),
-      up_{options.self} {
+      up_{options.self},
+      candidates_(options.planted) {
   count_contributions_wanted();
   if (last == nullptr) {
     attached_ = membership_.regions();
@@ -38,14 +39,9 @@ void Decider::set_membership(const Membership& membership) {
   choose_summers();
 }
 
-// What each of them is to hold follows from that.
 void Decider::choose_summers() {
   sharded_ = is_sharded_after(last_ ? &*last_ : nullptr, options_);
-  summers_ = {last_ ? &*last_ : nullptr, membership_};
-  for (auto& [key, candidate] : candidates_) {
-    const std::map<std::string, std::uint64_t> known = candidate.received_bytes;
-    for (const auto& [holder, bytes] : known) set_bytes_of(candidate, holder, bytes);
-  }
+  candidates_.set_summers({last_ ? &*last_ : nullptr, membership_});
 }
 
 void Decider::open_next(const CommitRecord& committed) {
@@ -60,8 +56,7 @@ void Decider::open_next(const CommitRecord& committed) {
   grace_.start_from(milliseconds{committed.next_grace_ms});
   egress_.clear();
   for (const EgressCost& region : committed.egress) egress_[region.region] = region.cost;
-  standings_.clear();
-  for (const Standing& standing : committed.standings) standings_[standing.region] = standing;
+  standings_.start_from(committed);
   count_contributions_wanted();
   attached_.clear();
   for (const Participant& participant : committed.participants) {
@@ -70,15 +65,7 @@ void Decider::open_next(const CommitRecord& committed) {
   for (const auto& [region, applied] : applied_) {
     if (up_.contains(region) && applied.version == round_) attach(region);
   }
-  std::erase_if(candidates_, [&committed](const auto& entry) {
-    const bool strays =
-        entry.first.round == committed.round && entry.second.contribution.state != committed.state;
-    return strays || entry.first.round < committed.expired_before ||
-           std::ranges::any_of(committed.participants, [&entry](const Participant& listed) {
-             return key_of(listed) == entry.first ||
-                    share_samples(listed, entry.second.contribution);
-           });
-  });
+  candidates_.settle(committed);
   diverged_.clear();
   rejected_.clear();
   tied_ = false;
@@ -90,11 +77,7 @@ void Decider::open_next(const CommitRecord& committed) {
 void Decider::set_up(const std::string& region, bool up) {
   if (up) {
     up_.insert(region);
-    // It says anew what it holds: it may have lost its disk.
-    for (auto& [key, candidate] : candidates_) {
-      candidate.received_bytes.erase(region);
-      candidate.holders.erase(region);
-    }
+    candidates_.forget_word_of(region);
   } else {
     up_.erase(region);
   }
@@ -120,31 +103,8 @@ void Decider::add(const Contribution& contribution, const std::string& holder,
   const ContributionKey key = key_of(contribution);
   if (key.round > round_) return;
   if (rejects(contribution)) return;
-  Candidate& candidate = candidates_[key];
-  if (candidate.contribution.payload != contribution.payload) {
-    // A region may replace its own contribution after it lost its disk; a holder of the old one
-    // says nothing about the new.
-    if (!candidate.received_bytes.empty() && holder != key.region) return;
-    candidate = {};
-  }
-  candidate.contribution = contribution;
   if (is_fresh(key) && holder == key.region) attach(key.region);
-  const auto known = candidate.received_bytes.find(holder);
-  const std::uint64_t known_bytes = known == candidate.received_bytes.end() ? 0 : known->second;
-  const bool grows = received_bytes > known_bytes;
-  const bool planted = plants(options_.planted, PlantedBug::count_unchecked);
-  set_bytes_of(candidate, holder, planted ? std::max(known_bytes, received_bytes) : received_bytes);
-  if (grows && is_own_word(candidate)) progress_at_ = now;
-}
-
-void Decider::set_bytes_of(Candidate& candidate, const std::string& holder,
-                           std::uint64_t bytes) const {
-  candidate.received_bytes[holder] = bytes;
-  if (bytes >= summers_.bytes_for(holder, candidate.contribution)) {
-    candidate.holders.insert(holder);
-  } else {
-    candidate.holders.erase(holder);
-  }
+  if (candidates_.add(contribution, holder, received_bytes)) progress_at_ = now;
 }
 
 Decider::Verdict Decider::decide(const Steps& steps, Time now) {
@@ -155,12 +115,12 @@ Decider::Verdict Decider::decide(const Steps& steps, Time now) {
   if (!enough && !barren) return verdict;
 
   const std::optional<Digest> agreed = agreed_state();
-  const std::string run_id = candidates_.begin()->second.contribution.run_id;
+  const std::string run_id = candidates_.all().begin()->second.contribution.run_id;
   verdict.diverged = remove_diverged(agreed);
   if (!agreed || (!barren && contributors() < contributions_min())) return verdict;
   if (!barren) learn_lateness();
-  for (const auto& [key, candidate] : candidates_) {
-    if (key.part == 0 && is_own_word(candidate)) speeds_.learn(candidate.contribution);
+  for (const auto& [key, candidate] : candidates_.all()) {
+    if (key.part == 0 && candidates_.is_own_word(candidate)) speeds_.learn(candidate.contribution);
   }
   verdict.record = make_record(*agreed, barren ? std::vector<Offer>{} : offers(), steps);
   verdict.record->run_id = run_id;
@@ -184,8 +144,9 @@ std::map<std::string, Digest> Decider::states_at_round() const {
   for (const auto& [region, applied] : applied_) {
     if (applied.version == round_) states[region] = applied.state;
   }
-  for (const auto& [key, candidate] : candidates_) {
-    if (is_fresh(key) && is_own_word(candidate)) states[key.region] = candidate.contribution.state;
+  for (const auto& [key, candidate] : candidates_.all()) {
+    if (is_fresh(key) && candidates_.is_own_word(candidate))
+      states[key.region] = candidate.contribution.state;
   }
   return states;
 }
@@ -207,8 +168,9 @@ std::optional<Digest> Decider::agreed_state() const {
 
 std::vector<Contribution> Decider::remove_diverged(const std::optional<Digest>& agreed) {
   std::vector<Contribution> diverged;
-  for (const auto& [key, candidate] : candidates_) {
-    if (is_fresh(key) && is_own_word(candidate) && candidate.contribution.state != agreed) {
+  for (const auto& [key, candidate] : candidates_.all()) {
+    if (is_fresh(key) && candidates_.is_own_word(candidate) &&
+        candidate.contribution.state != agreed) {
       diverged.push_back(candidate.contribution);
     }
   }
@@ -239,13 +201,8 @@ std::vector<Offer> Decider::offers() const {
     const bool counted = std::ranges::any_of(
         offers, [&made](const Offer& offer) { return share_samples(offer.contribution, made); });
     if (counted || !may_list(key)) continue;
-    const auto standing = standings_.find(key.region);
-    // A region that the last record does not know is new; at the start all are, and equal.
-    const double liveness = standing != standings_.end() ? standing->second.liveness
-                            : standings_.empty()         ? 1
-                                                         : 0;
     offers.push_back({.contribution = made,
-                      .liveness = liveness_as_weight(liveness),
+                      .liveness = liveness_as_weight(standings_.liveness(key.region)),
                       .staleness = (round_ - key.round) / options_.pace.fragments});
   }
   return offers;
@@ -283,8 +240,8 @@ CommitRecord Decider::make_record(const Digest& agreed, const std::vector<Offer>
 void Decider::add_egress(CommitRecord& record) const {
   if (!options_.k_policy.budget.limits()) return;
   std::map<std::string, double> costs = egress_;
-  for (const auto& [key, candidate] : candidates_) {
-    if (!is_own_word(candidate)) continue;
+  for (const auto& [key, candidate] : candidates_.all()) {
+    if (!candidates_.is_own_word(candidate)) continue;
     double& cost = costs[key.region];
     cost = std::max(cost, candidate.contribution.egress_cost);
   }
@@ -304,13 +261,9 @@ std::optional<RoundMeasure> Decider::measured(const std::vector<Offer>& offers,
 std::vector<Standing> Decider::standings(std::uint32_t next_k) const {
   std::vector<Standing> standings;
   for (const std::string& region : membership_.regions()) {
-    const auto known = standings_.find(region);
-    const double before = known != standings_.end() ? known->second.liveness
-                          : standings_.empty()      ? 1
-                                                    : 0;
     const bool late = std::ranges::any_of(
         usable_, [&region](const ContributionKey& key) { return key.region == region; });
-    const double after = liveness_after(before, late || settled(region));
+    const double after = liveness_after(standings_.liveness(region), late || settled(region));
     const std::uint32_t own_k =
         options_.speed_adaptive_k ? speeds_.adapted(next_k, region) : next_k;
     standings.push_back({.region = region, .liveness = static_cast<float>(after), .next_k = own_k});
@@ -335,26 +288,10 @@ void Decider::learn_lateness() {
 
 // ---- What can be listed ----
 
-// Held by enough regions, one of which can be asked now.
-bool Decider::obtainable(const Candidate& candidate, std::size_t holders_required) const {
-  return is_own_word(candidate) && candidate.holders.size() >= holders_required &&
-         std::ranges::any_of(candidate.holders,
-                             [this](const std::string& holder) { return up_.contains(holder); });
-}
-
-bool Decider::can_supply(const CommitRecord& draft) const {
-  return std::ranges::all_of(draft.participants, [this](const Participant& one) {
-    const auto found = candidates_.find(key_of(one));
-    return found != candidates_.end() && found->second.contribution.payload == one.payload &&
-           supply_of(found->second).is_there();
-  });
-}
-
 void Decider::leave_out_changed(const CommitRecord& draft) {
   for (const Participant& one : draft.participants) {
-    const auto found = candidates_.find(key_of(one));
-    const bool changed =
-        found != candidates_.end() && found->second.contribution.payload != one.payload;
+    const Candidate* const found = candidates_.find(key_of(one));
+    const bool changed = found != nullptr && found->contribution.payload != one.payload;
     if (changed) left_out_.insert(one.region);
   }
 }
@@ -387,22 +324,9 @@ bool Decider::is_next_sharded(const std::vector<Offer>& offers) const {
   return static_cast<std::size_t>(fresh) >= kShardedFrom;
 }
 
-// One more than may fail while the run goes on, so that one is always left; two at least. After the
-// deadline regions that are cut off cannot be asked to hold anything, but no fewer will do than
-// every majority has, witnesses left out.
 std::size_t Decider::holders_required(Time now) const {
   if (plants(options_.planted, PlantedBug::list_unspooled)) return 1;
-  const std::set<std::string> regions = membership_.regions();
-  const std::size_t voters = std::max<std::size_t>(membership_.voters(), 1);
-  const std::size_t witnesses = membership_.members.size() - regions.size();
-  const std::size_t wanted = std::min(std::max<std::size_t>(2, (voters - 1) / 2 + 1),
-                                      std::max<std::size_t>(1, regions.size()));
-  if (!past_deadline(now)) return wanted;
-  const std::size_t majority = voters / 2 + 1;
-  const std::size_t least = majority > witnesses ? majority - witnesses : 1;
-  const auto reachable = std::ranges::count_if(
-      regions, [this](const std::string& region) { return up_.contains(region); });
-  return std::min(wanted, std::max(least, static_cast<std::size_t>(reachable)));
+  return diloco::holders_required(membership_, up_, past_deadline(now));
 }
 
 // Late contributions can fill a round at which one region stands alone. Its word for the state is
@@ -420,8 +344,10 @@ std::optional<Time> Decider::deadline() const {
   if (!quorum_at_ || rests_on_one_word()) return std::nullopt;
   Time deadline = *quorum_at_ + grace();
   // What moves but is late is listed later, if that may be.
-  const auto told = static_cast<std::size_t>(std::ranges::count_if(
-      candidates_, [this](const auto& entry) { return is_own_word(entry.second); }));
+  const auto told =
+      static_cast<std::size_t>(std::ranges::count_if(candidates_.all(), [this](const auto& entry) {
+        return candidates_.is_own_word(entry.second);
+      }));
   const bool moving = told > usable_.size() && progress_at_ && !may_come_late();
   if (moving) deadline = std::max(deadline, *progress_at_ + options_.grace_min);
   return std::min(deadline, *quorum_at_ + options_.grace_max);
@@ -437,8 +363,8 @@ std::optional<Time> Decider::latest_end() const {
 // or the part of it that goes on meanwhile (docs/rounds.md, "What happens to a contribution").
 Time Decider::grace() const {
   double compute_s = 0;
-  for (const auto& [key, candidate] : candidates_) {
-    if (is_fresh(key) && is_own_word(candidate))
+  for (const auto& [key, candidate] : candidates_.all()) {
+    if (is_fresh(key) && candidates_.is_own_word(candidate))
       compute_s = std::max(compute_s, candidate.contribution.compute_s);
   }
   const bool may_be_late = may_come_late() && compute_s > 0 && compute_s < 1e9;
@@ -454,16 +380,10 @@ bool Decider::past_deadline(Time now) const {
   return at && now >= *at;
 }
 
-// A region that never came, or lost its disk and stays away, is none that a round could wait for.
 void Decider::count_contributions_wanted() {
-  const auto counts = [this](const Member& member) {
-    const auto standing = standings_.find(member.region);
-    const bool lives = standing != standings_.end() && standing->second.liveness > 0;
-    return !member.witness && (!member.incarnation.empty() || standings_.empty() || lives);
-  };
-  const auto regions = static_cast<std::size_t>(std::ranges::count_if(membership_.members, counts));
-  const std::size_t wanted =
-      options_.contributions_min == 0 ? regions / 2 + 1 : options_.contributions_min;
+  const std::size_t wanted = options_.contributions_min == 0
+                                 ? standings_.living(membership_) / 2 + 1
+                                 : options_.contributions_min;
   contributions_min_ = std::min(wanted, membership_.region_count());  // some may have been removed
 }
 
@@ -480,9 +400,9 @@ std::size_t Decider::contributors() const {
 // Brings the set of usable contributions up to date.
 void Decider::refresh(Time now) {
   std::set<std::string> known;
-  for (const auto& [key, candidate] : candidates_) {
+  for (const auto& [key, candidate] : candidates_.all()) {
     const Contribution& made = candidate.contribution;
-    if (is_own_word(candidate) && !made.sits_out && has_its_turn(key) &&
+    if (candidates_.is_own_word(candidate) && !made.sits_out && has_its_turn(key) &&
         comes_as_the_round_does(made))
       known.insert(key.region);
   }
@@ -499,28 +419,18 @@ std::set<ContributionKey> Decider::find_usable(Time now, bool careful) const {
   const std::size_t required = holders_required(now);
   const bool hurried = past_deadline(now);
   std::set<ContributionKey> usable;
-  for (const auto& [key, candidate] : candidates_) {
+  for (const auto& [key, candidate] : candidates_.all()) {
     const Contribution& made = candidate.contribution;
     if (made.sits_out || !has_its_turn(key) || !comes_as_the_round_does(made)) continue;
     if (careful && left_out_.contains(key.region)) continue;
-    const bool enough = sharded_ ? is_own_word(candidate) &&
-                                       supply_of(candidate).is_enough(hurried, careful && strict_)
-                                 : obtainable(candidate, required);
+    const bool enough =
+        sharded_ ? candidates_.is_own_word(candidate) &&
+                       candidates_.supply_of(candidate, up_).is_enough(hurried, careful && strict_)
+                 : candidates_.is_obtainable(candidate, required, up_);
     if (enough) usable.insert(key);
   }
   if (sharded_ && !usable.empty()) leave_out_other_cuts(usable);
   return usable;
-}
-
-bool Decider::is_own_word(const Candidate& candidate) const {
-  return candidate.received_bytes.contains(candidate.contribution.region) ||
-         plants(options_.planted, PlantedBug::believe_hearsay);
-}
-
-bool Decider::sits_out(const std::string& region) const {
-  const auto found = candidates_.find({region, round_, 0});
-  return found != candidates_.end() && is_own_word(found->second) &&
-         found->second.contribution.sits_out;
 }
 
 // Nothing more is to come from it for this round.
@@ -528,12 +438,11 @@ bool Decider::settled(const std::string& region) const {
   return sits_out(region) || usable_.contains({region, round_, 0});
 }
 
-// Whoever the last record does not name has no share of the data yet, and contributes nothing.
+// Who is new contributes nothing.
 bool Decider::complete() const {
   if (rests_on_one_word()) return false;
   return std::ranges::all_of(attached_, [this](const std::string& region) {
-    const bool new_here = !standings_.empty() && !standings_.contains(region);
-    return new_here || settled(region);
+    return standings_.is_new(region) || settled(region);
   });
 }
 
@@ -548,15 +457,15 @@ std::string in_seconds(Time time) {
 }  // namespace
 
 std::string Decider::describe(const std::string& region) const {
-  const auto found = candidates_.find({region, round_, 0});
-  if (found == candidates_.end() || !is_own_word(found->second)) {
+  const Candidate* const found = candidates_.find({region, round_, 0});
+  if (found == nullptr || !candidates_.is_own_word(*found)) {
     return region + (up_.contains(region) ? " (no contribution yet)" : " (unreachable)");
   }
-  const Candidate& candidate = found->second;
+  const Candidate& candidate = *found;
   const std::size_t holding = candidate.holders.size() - candidate.holders.count(region);
   if (sharded_) {
     return fmt::format("{} ({} of {} other regions hold their shards of its payload)", region,
-                       holding, summers_.usual_count() - (summers_.includes(region) ? 1 : 0));
+                       holding, summers().usual_count() - (summers().includes(region) ? 1 : 0));
   }
   std::uint64_t most = 0;
   for (const auto& [holder, bytes] : candidate.received_bytes)

@@ -19,9 +19,10 @@
 #include "diloco/log/messages.h"
 #include "diloco/pacing/weights.h"
 #include "diloco/region/protocol_options.h"
+#include "diloco/round/candidates.h"
 #include "diloco/round/grace.h"
-#include "diloco/round/shard_supply.h"
 #include "diloco/round/speeds.h"
+#include "diloco/round/standings.h"
 
 namespace causeway::diloco {
 
@@ -62,12 +63,12 @@ class Decider {
 
   // Of the open round: whether its contributions come in shards, and who sums them.
   bool sharded() const { return sharded_; }
-  const Summers& summers() const { return summers_; }
+  const Summers& summers() const { return candidates_.summers(); }
   std::uint32_t shards_of(const Participant& one) const {  // that a record of the open round lists
     return static_cast<std::uint32_t>(candidates_.at(key_of(one)).contribution.shards.size());
   }
   // Somebody within reach still has all that a record of the open round lists.
-  bool can_supply(const CommitRecord& draft) const;
+  bool can_supply(const CommitRecord& draft) const { return candidates_.can_supply(draft, up_); }
   // What was made anew while a draft listed it is not listed in this round: nobody may make the
   // others begin again and again.
   void leave_out_changed(const CommitRecord& draft);
@@ -89,12 +90,7 @@ class Decider {
   std::string waiting_for(Time now) const;
 
  private:
-  struct Candidate {
-    Contribution contribution;
-    std::map<std::string, std::uint64_t> received_bytes;  // by holder
-    std::set<std::string> holders;                        // of all that they are to hold
-  };
-  void set_bytes_of(Candidate& candidate, const std::string& holder, std::uint64_t bytes) const;
+  using Candidate = Candidates::Candidate;
 
   bool is_fresh(const ContributionKey& key) const { return key.round == round_ && key.part == 0; }
   // Of the fragment that the open round exchanges.
@@ -106,15 +102,8 @@ class Decider {
   std::size_t contributors() const;  // of usable contributions
   void choose_summers();
   bool may_come_late() const { return !sharded_ && options_.staleness_max > 0; }
-  // Its own region told of it. What another one passes on in its name may be made up: that counts
-  // for who holds what, and for nothing else.
-  bool is_own_word(const Candidate& candidate) const;
-  bool sits_out(const std::string& region) const;
+  bool sits_out(const std::string& region) const { return candidates_.sits_out(region, round_); }
   void attach(const std::string& region);
-  bool obtainable(const Candidate& candidate, std::size_t holders_required) const;
-  ShardSupply supply_of(const Candidate& candidate) const {
-    return {candidate.contribution, candidate.holders, up_, summers_};
-  }
   // `careful`: without what was trouble before in this round.
   std::set<ContributionKey> find_usable(Time now, bool careful) const;
   static std::size_t region_count(const std::set<ContributionKey>& keys);
@@ -147,10 +136,10 @@ class Decider {
   Grace grace_;
   std::set<std::string> up_;
   std::map<std::string, Applied> applied_;
-  std::set<std::string> attached_;             // members that are waited for
-  std::map<std::string, Standing> standings_;  // after the last record
-  std::size_t contributions_min_ = 0;          // of these members, with these standings
-  std::map<std::string, double> egress_;       // cost by region, in the last record
+  std::set<std::string> attached_;        // members that are waited for
+  Standings standings_;                   // after the last record
+  std::size_t contributions_min_ = 0;     // of these members, with these standings
+  std::map<std::string, double> egress_;  // cost by region, in the last record
   Speeds speeds_;
 
   // Of the open round.
@@ -159,8 +148,7 @@ class Decider {
   bool sharded_ = false;
   bool strict_ = false;
   std::set<std::string> left_out_;  // regions
-  Summers summers_;
-  std::map<ContributionKey, Candidate> candidates_;
+  Candidates candidates_;
   std::map<std::string, Digest> diverged_;  // regions with another state than most
   std::set<inter::BlobId> rejected_;        // payloads made from such a state
   bool tied_ = false;  // no state had most: whoever replays first is not right for that alone

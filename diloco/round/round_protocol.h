@@ -11,6 +11,7 @@
 //   adopts a snapshot if too far behind or of another state (worker_orders.h).
 // - Payloads that nobody can need any more are removed (region/spool_index.h).
 // - At the last version the leader waits for the others, then everybody ends (run_end.h).
+// - What the region waits for meanwhile is said in words (waiting_for.h).
 #pragma once
 
 #include <cstdint>
@@ -30,6 +31,7 @@
 #include "diloco/round/run_end.h"
 #include "diloco/round/same_work.h"
 #include "diloco/round/summing.h"
+#include "diloco/round/waiting_for.h"
 #include "diloco/round/worker_orders.h"
 
 namespace causeway::diloco {
@@ -118,11 +120,6 @@ using Event =
                  BlobAbsent, WorkerAttached, WorkerReadData, WorkerLost, WorkerReady,
                  WorkerContributed, WorkerApplied, ShardSummed, ShardNotSummed, WorkerOffered,
                  SnapshotChecked, RoomNeeded, OperatorAsked, Tick>;
-
-// Who waits for whom, for what, and how far it is, in words.
-// One sentence on what this region waits for; empty while its worker is busy.
-std::string waiting_for(const Region& region, const Leader& leader, const Beginning& beginning,
-                        const DataCheck& data_check, const RunEnd& end, Time now);
 
 class RoundProtocol {
  public:

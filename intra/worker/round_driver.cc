@@ -2,9 +2,6 @@
 
 #include <algorithm>
 #include <cassert>
-#include <chrono>
-#include <future>
-#include <memory>
 #include <span>
 #include <system_error>
 #include <utility>
@@ -13,12 +10,9 @@
 #include <fmt/format.h>
 #include <spdlog/spdlog.h>
 
-#include "diloco/files/archive.h"
 #include "diloco/files/error.h"
 #include "diloco/files/fault_point.h"
-#include "diloco/files/file_io.h"
 #include "intra/base/error.h"
-#include "intra/base/resources.h"
 #include "intra/collective/collective.h"
 #include "intra/outer/encoding_log.h"
 
@@ -28,7 +22,6 @@ namespace {
 // Ranks that fail again and again without a step between have a problem that attaching again will
 // not solve. A coordinator is waited for, however often it goes.
 constexpr int kFailuresMax = 8;
-constexpr std::chrono::milliseconds kTouch{50};  // between words of one that waits for the disk
 
 }  // namespace
 
@@ -38,7 +31,8 @@ RoundDriver::RoundDriver(Region region, OuterState& state, RoundTrainer& trainer
       trainer_(trainer),
       saver_({.directory = region_.directory,
               .states_kept = region_.states_kept,
-              .beside_steps_bytes = region_.saved_beside_steps_bytes}) {}
+              .beside_steps_bytes = region_.saved_beside_steps_bytes},
+             state, trainer) {}
 
 // ---- Gatherings ----
 
@@ -67,15 +61,14 @@ void RoundDriver::join(Gathering& gathering, OuterRound round) {
   gathering_ = &gathering;
   has_joined_ = true;
   round_.emplace(std::move(round));
-  saver_.changed();
-  saver_.forget_saved();
+  saver_.join(gathering, round_->ownership().layout());
   note_earlier_life();
-  offer_again();
+  saver_.offer_again();
 }
 
 void RoundDriver::leave() {
-  hand_over_when_saved_ = unread_ = false;
-  end_save();
+  hand_over_when_saved_ = false;
+  saver_.leave();
   gathering_ = nullptr;
   taking_ = Taking::nothing;
   more_.reset();
@@ -225,7 +218,7 @@ std::optional<Stint> RoundDriver::follow(const diloco::Apply& apply) {
   diloco::reached(diloco::ProtocolState::record_received);
   std::vector<std::span<const std::byte>> payloads;
   for (const diloco::MappedBytes& payload : apply.payloads) payloads.push_back(payload.bytes());
-  if (state_.version == 0 && record.state == state_.digest) archive_state();
+  if (state_.version == 0 && record.state == state_.digest) saver_.archive_state();
   const std::vector<Outcome> outcomes =
       round_->apply(gathering_->group(), record, payloads, state_, trainer_.spans());
   note_progress();
@@ -246,12 +239,11 @@ std::optional<Stint> RoundDriver::follow(const diloco::Restore& restore) {
       "work since the last round are dropped ({} inner steps); contributions under way still count "
       "if a round lists them",
       restore.version, state_.version, state_.work.steps);
-  await_save();
+  saver_.await_save();
   saver_.forget_saved();
-  offered_.reset();  // it may be of what the run took back
   trainer_.replace_state(
       [&] { together(gathering_->group(), "restoring", [&] { adopt(restore); }); });
-  if (state_.version > 0) archive_state();
+  if (state_.version > 0) saver_.archive_state();
   gathering_->tell([&](auto& session) { session.applied(state_.version, state_.digest); });
   save(Refusal::trains_on);
   diloco::reached(diloco::ProtocolState::restored);
@@ -263,19 +255,6 @@ void RoundDriver::adopt(const diloco::Restore& restore) {
   const StateReader snapshot(fmt::format("the run's state of version {}", restore.version),
                              restore.snapshot.bytes());
   adopt_snapshot(snapshot, round_->ownership().layout(), restore.version, restore.state, state_);
-}
-
-// A replay of the run begins from it, where all that one needs is kept.
-void RoundDriver::archive_state() {
-  trainer_.spans().settled(Flat::anchor);
-  trainer_.spans().settled(Flat::momentum);
-  save_s_ += seconds_of([&] {
-    write_on_first_rank("saving to disk", [&] {
-      const auto file = diloco::archived_state(region_.directory, state_.version);
-      if (!diloco::has_archive(region_.directory) || exists(file)) return;
-      archiving_.attempt([&] { write_snapshot(file, round_->ownership().layout(), state_); });
-    });
-  });
 }
 
 std::optional<Stint> RoundDriver::follow(const diloco::Finish& finish) {
@@ -339,132 +318,26 @@ void RoundDriver::drop_work() {
 // ---- What it keeps and shows ----
 
 void RoundDriver::save(Refusal refusal) {
-  save(What::state, refusal);
+  save(RegionSaver::What::state, refusal);
 }
 
 void RoundDriver::checkpoint(Refusal refusal) {
-  save(What::state_and_snapshot, refusal);
+  save(RegionSaver::What::state_and_snapshot, refusal);
 }
 
 void RoundDriver::offer_initial() {
-  save(What::snapshot, Refusal::trains_on);
+  save(RegionSaver::What::snapshot, Refusal::trains_on);
 }
 
-// Rank 0 writes, and it alone knows whether the disk took it: the others go its way.
-void RoundDriver::save(What what, Refusal refusal) {
-  await_save();      // of the one before
-  look_for_saved();  // a region that is stopped hands over what it still has
-  save_s_ += seconds_of([&] {
-    if (what != What::snapshot) trainer_.settle_state();
-    std::optional<StateSaver::Saved> saved;
-    together(gathering_->group(), "saving to disk", [&] {
-      if (gathering_->leads()) saved = begin_save(what, refusal);
-    });
-    if (saved) note(*saved);
-    if (refusal == Refusal::throws) await_save();
-    unread_ = lowest_of_ranks(gathering_->group(), saver_.under_way() ? 0 : 1) == 0;
-  });
-  if (unread_) trainer_.hold_back_steps([this] { await_read(&StateSaver::stepped_is_read); });
-  if (gathering_->leads() || what != What::state_and_snapshot) return;
-  diloco::reached(diloco::ProtocolState::state_saved);
-  diloco::reached(diloco::ProtocolState::snapshot_written);
-}
-
-std::optional<StateSaver::Saved> RoundDriver::begin_save(What what, Refusal refusal) {
-  std::optional<StateImage> state;
-  if (what != What::snapshot) state = trainer_.image();
-  return saver_.save(std::move(state), snapshot_of(state_, round_->ownership().layout()),
-                     what != What::state, refusal);
-}
-
-// However long the disk takes, the other ranks hear that this one lives.
-void RoundDriver::meet_until(const std::string& what, const IsDone& is_done) {
-  for (bool all_done = false; !all_done;) {
-    bool done = false;
-    together(gathering_->group(), what, [&] { done = is_done(kTouch); });
-    all_done = lowest_of_ranks(gathering_->group(), done ? 1 : 0) == 1;
-  }
-}
-
-void RoundDriver::await_save() {
-  std::optional<StateSaver::Saved> saved;
-  meet_until("saving to disk", [&](std::chrono::milliseconds at_most) {
-    trainer_.report();  // so that the coordinator hears it too
-    if (saver_.is_over(at_most)) saved = saver_.finish();
-    return !saver_.under_way();
-  });
-  if (saved) note(*saved);
-}
-
-void RoundDriver::write_on_first_rank(const std::string& what, const std::function<void()>& write) {
-  std::future<void> writing;
-  if (gathering_->leads()) {
-    try {
-      writing = std::async(std::launch::async, write);
-    } catch (const std::system_error&) {  // no more threads are allowed
-      writing = std::async(std::launch::deferred, write);
-    }
-  }
-  meet_until(what, [&](std::chrono::milliseconds at_most) {
-    trainer_.report();
-    if (writing.valid() && writing.wait_for(at_most) == std::future_status::timeout) return false;
-    if (writing.valid()) writing.get();
-    return true;
-  });
-}
-
-// What goes wrong, all ranks hear when they next ask.
-void RoundDriver::end_save() {
-  if (!saver_.under_way()) return;
-  save_s_ += seconds_of([this] {
-    try {
-      note(saver_.finish());
-    } catch (...) {
-      const auto failure = std::current_exception();
-      if (gathering_ == nullptr) throw;
-      gathering_->tell([&](auto&) { std::rethrow_exception(failure); });
-    }
-  });
+void RoundDriver::save(RegionSaver::What what, Refusal refusal) {
+  saver_.await_save();  // of the one before
+  look_for_saved();     // a region that is stopped hands over what it still has
+  saver_.save(what, refusal);
 }
 
 void RoundDriver::look_for_saved() {
-  if (saver_.is_over()) end_save();
+  saver_.look();
   if (!saver_.under_way() && std::exchange(hand_over_when_saved_, false)) hand_over(*state_.own(0));
-}
-
-void RoundDriver::await_saved_spans() {
-  if (std::exchange(unread_, false)) await_read(&StateSaver::all_is_read);
-}
-
-void RoundDriver::await_read(bool (StateSaver::*is_read)(std::chrono::milliseconds)) {
-  save_s_ += seconds_of([&] {
-    meet_until("saving to disk",
-               [&](std::chrono::milliseconds at_most) { return (saver_.*is_read)(at_most); });
-  });
-}
-
-void RoundDriver::note(const StateSaver::Saved& saved) {
-  if (saved.state) state_.on_disk = saved.version;
-  const Offered snapshot{saved.version, saved.digest};
-  if (!saved.snapshot || offered_ == snapshot) return;
-  offer(snapshot);
-  if (saved.state) trainer_.checkpointed();
-}
-
-// A coordinator that was killed may not have stored the newest one. Another rank may write the
-// next.
-void RoundDriver::offer_again() {
-  if (!gathering_->leads()) offered_.reset();
-  const diloco::Round from = gathering_->attachment().snapshot_from;
-  if (from > 0 && offered_ && offered_->version >= from) offer(*offered_);
-}
-
-void RoundDriver::offer(const Offered& snapshot) {
-  offered_ = snapshot;
-  if (gathering_ == nullptr) return;
-  gathering_->tell([&](auto& session) {
-    session.offer_snapshot(snapshot.version, snapshot.state, snapshot_file(region_.directory));
-  });
 }
 
 // Work that was not delivered is never lost silently.
@@ -484,11 +357,11 @@ void RoundDriver::report(diloco::Progress& progress) {
   steps_shown_ = std::max(steps_shown_, train_.schedule_step + state_.step_in_round());
   progress.set_step(steps_shown_);
   progress.set_round(state_.version);
-  progress.set_save_s(save_s_);
+  progress.set_save_s(saver_.seconds());
   gathering_->tell([&](auto& session) { session.report(progress); });
 }
 
-// RoundDriver: from the steps of a round to a contribution that the coordinator has.
+// ---- From the steps of a round to a contribution that the coordinator has ----
 
 // All ranks must come to the same answer, those included that were restarted a moment ago.
 SavePlan RoundDriver::save_plan() const {
@@ -566,7 +439,7 @@ void RoundDriver::hand_over(InFlight& own) {
 }
 
 void RoundDriver::await_stored(InFlight& own) {
-  if (save_plan().when_contributed()) await_save();
+  if (save_plan().when_contributed()) saver_.await_save();
   look_for_saved();  // hands over what had to be saved before
   saver_.changed();
   bool stored = true;  // rank 0 knows

@@ -15,7 +15,6 @@
 // that are taken while the round is decided.
 #pragma once
 
-#include <chrono>
 #include <cstdint>
 #include <filesystem>
 #include <functional>
@@ -28,11 +27,11 @@
 #include "diloco/worker/worker_session.h"
 #include "intra/outer/contribution_fate.h"
 #include "intra/outer/outer_round.h"
-#include "intra/outer/outer_spans.h"
 #include "intra/outer/outer_state.h"
 #include "intra/outer/state_file.h"
 #include "intra/worker/gathering.h"
-#include "intra/worker/state_saver.h"
+#include "intra/worker/region_saver.h"
+#include "intra/worker/round_trainer.h"
 
 namespace causeway::intra {
 
@@ -42,55 +41,6 @@ struct Stint {
   std::uint64_t schedule_step = 0;  // of the round, as in diloco::Train
   diloco::DataShare share{};
   bool cut_off = false;  // of a Continue: may be called back
-};
-
-// Who takes the steps, as far as rounds go.
-class RoundTrainer {
- public:
-  virtual ~RoundTrainer() = default;
-
-  // Of the state that the driver was given, wherever they are.
-  virtual OuterSpans& spans() = 0;
-  virtual OuterRound::Batch batch() const = 0;
-
-  // What the region does now, as diloco::Progress has it.
-  virtual void enter(const std::string& phase) = 0;
-  // Shows that again.
-  virtual void report() = 0;
-  // The coordinator is waited for.
-  virtual void waiting(const std::string& what) = 0;
-  // The region took so many steps over the whole run, perhaps in an earlier life.
-  virtual void count_up_to(std::uint64_t steps) = 0;
-
-  // For the host to do beside the next step. A trainer that has no better place for it does it now.
-  virtual void beside_next_step(const std::function<void()>& work) { work(); }
-  // What the last steps led to is not finite: make sure that the parameters show it.
-  virtual void spoil_params() {}
-  // Numbers that were not finite led here: they may be in the optimizer as well.
-  virtual void reset_moments() {}
-  // Root over the states on the way of the open work, which becomes a contribution now; none: the
-  // trainer proves nothing.
-  virtual std::optional<diloco::Digest> proof() { return std::nullopt; }
-  // The delta of so many steps is not finite; `tensor` is the first that made it so.
-  virtual void sat_out(const std::string& tensor, std::uint32_t steps) = 0;
-  // The anchor is that of another round.
-  virtual void anchor_moved() {}
-
-  // Calls `replace`, which gives the state other contents, in other buffers perhaps.
-  virtual void replace_state(const std::function<void()>& replace) { replace(); }
-  // The state becomes that of a run that begins.
-  virtual void start_afresh() = 0;
-  // Called by all ranks before the state is written.
-  virtual void settle_state() {}
-  // The state as it is to be written; rank 0 alone does.
-  virtual StateImage image() = 0;
-  // It is being written: what the next steps change of it stays as it is until `read` returned,
-  // which all ranks call at the same place, and in which they meet.
-  virtual void hold_back_steps(const std::function<void()>& read) { read(); }
-  // There is a snapshot: start_afresh() is not needed any more.
-  virtual void checkpointed() {}
-  // Somebody asked to stop during a wait: saves and throws.
-  [[noreturn]] virtual void stop() = 0;
 };
 
 // One thread.
@@ -136,12 +86,11 @@ class RoundDriver {
   void save(Refusal refusal);
   // State and snapshot to disk; only if both are there, the snapshot to the coordinator.
   void checkpoint(Refusal refusal);
-  // Until a save under way needs no span of the state any more. Whoever changes one calls it; all
-  // ranks do.
-  void await_saved_spans();
-  // The first rank calls `write`, in a thread of its own, while the others wait for it; so all of
-  // them call this.
-  void write_on_first_rank(const std::string& what, const std::function<void()>& write);
+  // As RegionSaver has them.
+  void await_saved_spans() { saver_.await_spans(); }
+  void write_on_first_rank(const std::string& what, const std::function<void()>& write) {
+    saver_.write_on_first_rank(what, write);
+  }
   // What the run begins with, for regions that brought other values.
   void offer_initial();
   // Completes `progress` and shows it; best effort.
@@ -151,11 +100,6 @@ class RoundDriver {
 
  private:
   enum class Taking { nothing, round, ahead, cut_off };
-  struct Offered {
-    diloco::Round version = 0;
-    diloco::Digest state{};
-    bool operator==(const Offered&) const = default;
-  };
 
   void note_earlier_life();
   void note_progress();
@@ -181,19 +125,8 @@ class RoundDriver {
   void hand_over(InFlight& own);
   void await_stored(InFlight& own);
   void adopt(const diloco::Restore& restore);
-  void archive_state();
-  void offer(const Offered& snapshot);
-  void offer_again();
-  enum class What : std::uint8_t { state, state_and_snapshot, snapshot };
-  void save(What what, Refusal refusal);
-  std::optional<StateSaver::Saved> begin_save(What what, Refusal refusal);
-  using IsDone = std::function<bool(std::chrono::milliseconds at_most)>;  // waits so long
-  void meet_until(const std::string& what, const IsDone& is_done);
-  void await_save();
-  void await_read(bool (StateSaver::*is_read)(std::chrono::milliseconds at_most));
-  void end_save();
+  void save(RegionSaver::What what, Refusal refusal);
   void look_for_saved();
-  void note(const StateSaver::Saved& saved);
   void log(const std::vector<Outcome>& outcomes, diloco::Round round) const;
   SavePlan save_plan() const;
 
@@ -207,11 +140,7 @@ class RoundDriver {
   Taking taking_ = Taking::nothing;
   std::optional<Stint> more_;  // for next()
   std::uint64_t steps_shown_ = 0;
-  bool unread_ = false;                // by a save beside steps, perhaps; all ranks say the same
-  double save_s_ = 0;                  // that saves held this thread up for
-  std::optional<Offered> offered_;     // the snapshot that is on disk
   bool hand_over_when_saved_ = false;  // the own contribution
-  Saving archiving_{"the state for replays"};
   // Gatherings in a row that ended before anything was done: by a rank that failed, and because
   // the coordinator was lost.
   int failures_ = 0;
@@ -219,7 +148,7 @@ class RoundDriver {
   std::uint32_t steps_before_ = 0;      // of the open work, before those that were handed out
   std::uint32_t rounds_unchanged_ = 0;  // contributions in a row in which no parameter changed
   bool said_unchanged_ = false;
-  StateSaver saver_;
+  RegionSaver saver_;
 };
 
 }  // namespace causeway::intra

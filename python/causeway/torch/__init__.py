@@ -8,6 +8,7 @@
 
 docs/python.md has the whole story.
 """
-from .run import Run, Step, steps_told
+from .run import Run
+from .steps import Step, steps_told
 
 __all__ = ["Run", "Step", "steps_told"]

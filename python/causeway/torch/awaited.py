@@ -11,7 +11,7 @@ from typing import Any
 import causeway
 
 from .ranks import Group, Kind, Solo, ranks as ranks_of
-from .run import steps_told
+from .steps import steps_told
 
 log = logging.getLogger("causeway")
 

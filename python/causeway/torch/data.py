@@ -9,7 +9,7 @@ from torch.utils.data import Sampler
 
 from . import arguments
 from .parameters import seed_of
-from .run import Step
+from .steps import Step
 
 
 class HasStep(Protocol):

@@ -15,9 +15,10 @@ import lightning
 
 from .awaited import steps_awaited
 from .pushed import Pushed
-from .run import Run, Step
+from .run import Run
 from .schedules import Schedules, tell_left
 from .shards import problem_of
+from .steps import Step
 
 log = logging.getLogger("causeway")
 

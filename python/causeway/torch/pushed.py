@@ -9,8 +9,9 @@ import torch
 
 from .divided import DTensor
 from .parameters import trained
-from .run import Run, Step, entered_here
+from .run import Run, entered_here
 from .schedules import Schedules
+from .steps import Step
 
 # Runs of this process that libraries drive: no `with` leaves them.
 driven: weakref.WeakSet[Run] = weakref.WeakSet()

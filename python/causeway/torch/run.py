@@ -1,9 +1,7 @@
 """Run: a PyTorch model in a run of Causeway."""
 from __future__ import annotations
 
-import dataclasses
 import itertools
-import json
 import logging
 import os
 import pathlib
@@ -26,56 +24,15 @@ from .parameters import Parameters
 from .ranks import Group, Kind, Solo, ranks as ranks_of
 from .schedules import copied
 from .sigterm import Sigterm, Terminated
+from .steps import Step, Told
 from .trainer_state import TrainerState
 
 log = logging.getLogger("causeway")
-
-
-@dataclasses.dataclass(frozen=True)
-class Step:
-    """One inner step to take."""
-    sample: int  # the region's sample number of the step's first sample; no number that counts is given twice
-    schedule_step: int  # position in the schedule (of learning rates) that all regions share
-    part: int  # read part `part` of `parts` equal parts of the data; they change when regions join or leave
-    parts: int
-    pass_number: int  # how often the data was read before
-    pass_begin: int  # the region's first sample number of this pass
-    round: int
-    index: int  # in the round's steps at hand, from 0
-    count: int  # of them
-    run_steps: int  # of the whole run, as schedule_step counts
-
-    @property
-    def progress(self) -> float:
-        """Where the schedule stands, from 0 to 1."""
-        return min(1.0, self.schedule_step / self.run_steps) if self.run_steps else 0.0
-
-    @property
-    def place(self) -> str:
-        return f"step {self.index + 1} of {self.count} of round {self.round}"
-
-
-@dataclasses.dataclass(frozen=True)
-class Told:
-    """Steps as rank 0 tells the others of them; causeway.Steps has the same."""
-    round: int
-    count: int
-    first_sample: int
-    schedule_step: int
-    part: int
-    parts: int
-    pass_number: int
-    pass_begin: int
-    validation_samples: int
-    run_steps: int
-
 
 ONE_LOOP = ("`for step in run` and after_step() are two ways to count steps, and each step would count twice: in a loop over the run "
             "leave after_step() out, and give the loss to report()")
 
 STOPS_TRIED = 8  # orders of steps that a region that is told to stop gives back
-
-TOLD = tuple(field.name for field in dataclasses.fields(Told))
 
 
 def from_environment(given: Any, variable: str, what: str) -> Any:
@@ -83,19 +40,6 @@ def from_environment(given: Any, variable: str, what: str) -> Any:
     if not value:
         raise ValueError(f"no {what} was given: pass {what}=..., or set {variable}")
     return value
-
-
-def steps_told(directory: str | os.PathLike[str] | None = None) -> int | None:
-    """The run's steps, where they can be known before a worker attaches: CAUSEWAY_STEPS, or what the region's coordinator
-    writes into its directory. For libraries that lay out a schedule before they train."""
-    if given := os.environ.get("CAUSEWAY_STEPS"):
-        return arguments.count("CAUSEWAY_STEPS", int(given) if given.isdigit() else given)
-    place = directory or os.environ.get("CAUSEWAY_DIRECTORY")
-    try:
-        steps = json.loads((pathlib.Path(place or ".") / "status.json").read_text()).get("steps")
-    except (OSError, ValueError):
-        return None
-    return steps if isinstance(steps, int) and steps > 0 else None
 
 
 # Runs of this process that are entered, by directory and region. A region's second worker here would take the first one's place.
@@ -251,7 +195,7 @@ class Run:
         while (steps := self._next()) is not None:
             taken = 0
             while taken < steps.count and not (taken and self._called_back()):
-                self._step = self._step_of(steps, taken)
+                self._step = steps.step(taken, self.samples_per_step)
                 self._handed_out, self._reported = self._parameters.handed_out(), False
                 yield self._step
                 taken += 1
@@ -395,12 +339,6 @@ class Run:
         warnings.warn(f"round {round_number}: the parameters are NaN or infinite after {taken} steps. This region sits the "
                       f"round out, follows the other regions, and {anew}", stacklevel=5)
 
-    def _step_of(self, steps: Told, index: int) -> Step:
-        return Step(sample=steps.first_sample + index * self.samples_per_step,
-                    schedule_step=steps.schedule_step + index, part=steps.part, parts=steps.parts,
-                    pass_number=steps.pass_number, pass_begin=steps.pass_begin, round=steps.round, index=index,
-                    count=steps.count, run_steps=steps.run_steps)
-
     def _called_back(self) -> bool:
         return self._agreed(lambda: self._sigterm.came or self._attached.called_back())
 
@@ -410,13 +348,13 @@ class Run:
         """What rank 0's `work` gives, a kind and steps or None, on every rank. What it raises is raised by all."""
         if not self._ranks.leads:
             kind, numbers = self._ranks.hear()
-            return kind, Told(*numbers[:len(TOLD)]) if kind == Kind.STEPS else None
+            return kind, Told.heard(numbers) if kind == Kind.STEPS else None
         try:
             kind, steps = work()
         except BaseException as error:
             self._ranks.tell_error(error)
             raise
-        self._ranks.tell(kind, dataclasses.astuple(steps) if steps is not None else ())
+        self._ranks.tell(kind, steps.numbers() if steps is not None else ())
         return kind, steps
 
     def _agreed(self, question: Callable[[], bool]) -> bool:
@@ -450,7 +388,7 @@ class Run:
             return Kind.OVER, None
         if self._sigterm.came:
             raise causeway.Stopped("told to stop; the worker did not come to save its state, and goes on from the one before")
-        return Kind.STEPS, Told(*(getattr(steps, name) for name in TOLD))
+        return Kind.STEPS, Told.of(steps)
 
     def _keep_waiting(self, what: str) -> bool:
         self._ranks.tell(Kind.WAITING)

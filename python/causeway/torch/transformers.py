@@ -16,8 +16,9 @@ import transformers
 
 from .awaited import steps_awaited
 from .pushed import Pushed
-from .run import Run, Step
+from .run import Run
 from .schedules import Schedules
+from .steps import Step
 
 log = logging.getLogger("causeway")
 

@@ -12,6 +12,7 @@
 #include "diloco/round/leader.h"
 #include "diloco/round/round_protocol.h"
 #include "diloco/round/run_end.h"
+#include "diloco/round/waiting_for.h"
 #include "tests/diloco/round/region_a.h"
 
 namespace causeway::diloco {

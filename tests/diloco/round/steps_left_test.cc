@@ -14,8 +14,8 @@
 #include "diloco/round/catch_up.h"
 #include "diloco/round/exchange.h"
 #include "diloco/round/leader.h"
-#include "diloco/round/round_protocol.h"
 #include "diloco/round/run_end.h"
+#include "diloco/round/waiting_for.h"
 #include "diloco/round/worker_orders.h"
 #include "tests/diloco/round/region_a.h"
 

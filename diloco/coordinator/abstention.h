@@ -1,0 +1,42 @@
+// A coordinator whose disk fails is out of the run until it works: what is not on disk must not be
+// promised. The worker keeps its numbers in memory and does not need us for inner steps.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <string>
+
+#include <asio/awaitable.hpp>
+
+#include "diloco/coordinator/coordinator_context.h"
+#include "diloco/coordinator/peer_links.h"
+#include "diloco/coordinator/worker_side.h"
+
+namespace causeway::diloco {
+
+constexpr std::chrono::seconds kLookAtDisk{2};
+
+class Abstention {
+ public:
+  // Both parts are open, and outlive this.
+  Abstention(CoordinatorContext context, PeerLinks& links, WorkerSide& worker);
+
+  const std::string& why() const { return why_; }
+  // Takes leave of the other regions, and returns when the disk works again or the coordinator
+  // ends.
+  asio::awaitable<void> wait_out();
+
+ private:
+  std::uint64_t room_wanted() const;
+  asio::awaitable<void> until_disk_works();
+  asio::awaitable<bool> reopens_to_workers();
+  void show();
+
+  CoordinatorContext context_;
+  PeerLinks& links_;
+  WorkerSide& worker_;
+  const std::uint64_t wanted_;  // bytes, for the next round
+  const std::string why_;
+};
+
+}  // namespace causeway::diloco
