@@ -117,6 +117,7 @@ void Session::send(const std::string& message) {
 void Session::mute() {
   muted_ = true;
   control_queue_.forget_messages();
+  control_room_.notify();
 }
 
 void Session::fetch(const BlobId& id) {
