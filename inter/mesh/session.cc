@@ -203,6 +203,7 @@ asio::awaitable<void> Session::watch() {
     context_.on_answers(answer_delay(Clock::now()));
     check_deadlines();
     data_.set_pace();
+    if (data_.more_take_part()) data_wake_.notify();
     if (closed_) break;
     heartbeat_.expires_after(context_.options.heartbeat_interval);
     std::error_code cancelled;
