@@ -4,6 +4,7 @@
 #pragma once
 
 #include <chrono>
+#include <functional>
 #include <map>
 #include <memory>
 #include <optional>
@@ -23,6 +24,7 @@
 #include "inter/mesh/greeting.h"
 #include "inter/mesh/late_answers.h"
 #include "inter/mesh/mesh.h"
+#include "inter/mesh/segment_sizes.h"
 #include "inter/mesh/session.h"
 #include "inter/route/router.h"
 #include "inter/tls/tls.h"
@@ -121,10 +123,6 @@ struct Peer {
   std::chrono::milliseconds dials_in() const;
   // Whether another link that one of the two dialled must give way to the one that stands.
   bool keeps_link(bool we_dialled) const;
-  // Whether small segments are tried next at that address. Turned when a connection is made there
-  // and then nothing is answered, so that one of the two gets through.
-  bool& small_segments(const asio::ip::tcp::endpoint& at);
-  void turn_segments(const asio::ip::tcp::endpoint& at);
   // To a link that it dialled. Empty: none.
   std::string objection_to_link(const Connection& control);
 
@@ -132,6 +130,7 @@ struct Peer {
   std::string name;
   Endpoint endpoint;
   std::optional<asio::ip::tcp::endpoint> reached_at;  // by the last connection that we dialled
+  SmallSegments small_segments;                       // of those that we dial next
   bool removed = false;                               // no longer in the roster: its coroutines end
   BlobSender outgoing;
   Backoff backoff;
@@ -160,10 +159,6 @@ struct Peer {
   LinkMeter others_links;  // are measured that way
   double begun = 0;        // by others, by way of this peer, lately
   std::chrono::steady_clock::time_point begun_at{};
-
- private:
-  static constexpr std::size_t kEndpointsMax = 64;  // names may have ever new ones
-  std::map<asio::ip::tcp::endpoint, bool> small_segments_;
 };
 
 using PeerPtr = std::shared_ptr<Peer>;
@@ -224,11 +219,12 @@ class MeshCore : public std::enable_shared_from_this<MeshCore> {
   static asio::awaitable<void> dial(Self self, PeerPtr peer);
   static asio::awaitable<void> keep_data_connection(Self self, PeerPtr peer,
                                                     std::shared_ptr<Session> session,
-                                                    asio::ip::tcp::endpoint endpoint);
+                                                    asio::ip::tcp::endpoint endpoint,
+                                                    unsigned number);
   static asio::awaitable<std::shared_ptr<Connection>> open_data(Self self, PeerPtr peer,
                                                                 asio::ip::tcp::endpoint endpoint,
-                                                                const SessionNonce& nonce,
-                                                                bool& small);
+                                                                SessionNonce nonce,
+                                                                SegmentSize& segments);
   static asio::awaitable<std::shared_ptr<Connection>> open(Self self, PeerPtr peer);
   static asio::awaitable<std::shared_ptr<Connection>> open_named(Self self, PeerPtr peer,
                                                                  Endpoint address);
@@ -236,7 +232,8 @@ class MeshCore : public std::enable_shared_from_this<MeshCore> {
                                                             asio::ip::tcp::endpoint endpoint);
   static asio::awaitable<std::shared_ptr<Connection>> open_at(Self self, PeerPtr peer,
                                                               asio::ip::tcp::endpoint endpoint,
-                                                              bool& small);
+                                                              bool small,
+                                                              std::function<void()> turn);
   void note_small_segments(Peer& peer, const Connection& connection);
 
   // detours.cc
