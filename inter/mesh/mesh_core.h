@@ -138,9 +138,10 @@ struct Peer {
   asio::steady_timer retry;
   std::shared_ptr<Session> session;  // set: the peer is up, directly or by way of a third region
   // By way of a third region, beside a link that answers too late for messages. It ends with the
-  // link, and the link with it: what carries messages next begins anew at both ends.
+  // link; without it the link carries messages again.
   std::shared_ptr<Session> beside;
-  LateAnswers answers;         // of the link
+  std::chrono::steady_clock::duration beside_delay{0};  // of its answers
+  LateAnswers answers;                                  // of the link
   bool first_dialled = false;  // it is a link of who dials first of the two
   // The direct link: up, or down.
   std::chrono::steady_clock::time_point changed = std::chrono::steady_clock::now();
@@ -242,11 +243,7 @@ class MeshCore : public std::enable_shared_from_this<MeshCore> {
   void on_neighbours(Peer& carrier, const Neighbours& neighbours);
   bool begins_detours_to(const Peer& peer) const;
   bool wants_detour(const Peer& peer) const;
-  void on_answers(Peer& peer, std::chrono::steady_clock::duration delay);
   PeerPtr next_carrier(Peer& peer) const;  // null: there is none
-  std::shared_ptr<Session> begin_beside(const PeerPtr& peer,
-                                        const std::shared_ptr<Connection>& control,
-                                        const SessionNonce& nonce, const std::string& via);
   static asio::awaitable<void> detour_loop(Self self, PeerPtr peer);
   static asio::awaitable<void> begin_detour(Self self, PeerPtr peer, PeerPtr carrier);
   void on_relayed(Peer& carrier, const Relay& relay);
@@ -265,6 +262,17 @@ class MeshCore : public std::enable_shared_from_this<MeshCore> {
   void close_detours_by(const std::string& via);
   void log_detour(const Peer& peer, const std::string& via, const std::string& failure);
   void on_relay(const Peer& from, const Relay& relay);
+
+  // late_links.cc
+  static SessionNonce nonce_beside(const Session& link);
+  static bool is_beside(const SessionNonce& nonce, const Session& link);
+  void on_answers(Peer& peer, std::chrono::steady_clock::duration delay);
+  std::shared_ptr<Session> begin_beside(const PeerPtr& peer,
+                                        const std::shared_ptr<Connection>& control,
+                                        const SessionNonce& nonce, const std::string& via);
+  void leave_beside(Peer& peer, const std::string& reason, bool tells);
+  void on_messages_here(Peer& peer, std::uint64_t detour);
+  void begin_anew(const Peer& peer, const std::string& reason);
 
   // all of them
   static SessionNonce random_nonce();

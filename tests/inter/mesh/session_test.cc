@@ -85,6 +85,7 @@ class SessionTest : public testing::Test {
             .pass_on = {},
             .on_neighbours = {},
             .on_relay = {},
+            .on_messages_here = {},
             .on_answers = {}};
   }
 
@@ -107,7 +108,7 @@ TEST_F(SessionTest, WhoWaitsForRoomIsToldWhenMessagesAreForgotten) {
   asio::co_spawn(io_, session_.wait_for_room(), [&](std::exception_ptr) { room = true; });
   io_.poll();
   EXPECT_FALSE(room);
-  session_.mute();
+  session_.mute(1);
   io_.poll();
   EXPECT_TRUE(room);
   session_.close(Errc::refused, "the test is over");
