@@ -77,7 +77,8 @@ void MeshCore::on_messages_here(Peer& peer, std::uint64_t detour) {
 // It is down for a moment, so that both ends say anew what may have been lost on the way that they
 // left; then it is up as before, for blobs still go over the link.
 void MeshCore::begin_anew(const Peer& peer, const std::string& reason) {
-  spdlog::warn("{}: {} is up, but {}", options_.self, peer.name, reason);
+  if (const auto more = refusals_.note(peer.name + " " + LogBudget::kind_of(reason)))
+    spdlog::warn("{}: {} is up, but {}{}", options_.self, peer.name, reason, *more);
   handler_.on_peer_down(peer.name, reason);
   handler_.on_peer_up(peer.name, {});
 }
