@@ -296,7 +296,10 @@ std::shared_ptr<Session> MeshCore::make_session(const PeerPtr& peer,
   };
   const auto answers = [this, with_peer, direct](std::chrono::steady_clock::duration delay) {
     with_peer([&](Peer& linked) {
-      direct ? on_answers(linked, delay) : void(linked.beside_delay = delay);
+      if (direct)
+        on_answers(linked, delay);
+      else
+        linked.beside_delay = delay;
     });
   };
   return std::make_shared<Session>(
