@@ -52,6 +52,10 @@ std::string_view to_string(FrameType type) {
       return "relay";
     case FrameType::relayed:
       return "relayed";
+    case FrameType::messages_here:
+      return "messages here";
+    case FrameType::messages_here_too:
+      return "messages here too";
   }
   return "unknown";
 }
@@ -107,7 +111,7 @@ void FrameParser::read_header() {
                                                  version, kFrameVersion));
   }
   const auto type = static_cast<FrameType>(reader.number<std::uint8_t>());
-  if (type < FrameType::hello || type > FrameType::relayed) {
+  if (type < FrameType::hello || type > FrameType::messages_here_too) {
     throw LinkError(Errc::bad_frame,
                     fmt::format("invalid frame: unknown type {}", static_cast<unsigned>(type)));
   }
@@ -132,6 +136,8 @@ std::size_t FrameParser::body_bytes_max(FrameType type) const {
       return message_bytes_max_;
     case FrameType::ping:
     case FrameType::pong:
+    case FrameType::messages_here:
+    case FrameType::messages_here_too:
       return 8;
     case FrameType::blob_offer:
     case FrameType::blob_abandon:

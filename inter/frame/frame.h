@@ -33,6 +33,8 @@ enum class FrameType : std::uint8_t {
   neighbours = 16,
   relay = 17,
   relayed = 18,
+  messages_here = 19,
+  messages_here_too = 20,
 };
 std::string_view to_string(FrameType type);
 

@@ -100,7 +100,8 @@ Bytes encode(FrameType type, const Relay& relay);  // relay, relayed
 Bytes encode_chunk(const BlobId& id, std::uint64_t chunk, Bytes memory = {});
 Bytes encode_empty(FrameType type);                          // accept
 Bytes encode_text(FrameType type, const std::string& text);  // refuse, message
-Bytes encode_number(FrameType type, std::uint64_t number);   // ping, pong
+// ping, pong, messages_here, messages_here_too
+Bytes encode_number(FrameType type, std::uint64_t number);
 // blob_offer, blob_abandon, blob_complete
 Bytes encode_id(FrameType type, const BlobId& id);
 

@@ -53,6 +53,11 @@ std::size_t DataConnections::senders() const {
   return std::min(meter_.is_crowded(Clock::now()) ? 1 : sharing_, all_.size());
 }
 
+bool DataConnections::more_take_part() {
+  const std::size_t before = std::exchange(took_part_, senders());
+  return took_part_ > before;
+}
+
 // What waits in a socket cannot go another way any more, so it is little; but enough to keep the
 // path busy until we get round to this connection again. The limit on the rate keeps several
 // connections, which know nothing of each other, from overflowing the queue together. BBR needs it

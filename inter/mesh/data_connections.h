@@ -33,6 +33,8 @@ class DataConnections {
   void begin_burst(std::uint64_t bytes, bool first);
   // Whether a connection sends in this burst.
   bool takes_part(ConnectionNumber number) const;
+  // Whether more of them do than when this was last asked: nobody else tells those that wait.
+  bool more_take_part();
   // By what the meter knows now.
   void set_pace();
   // By TCP, since it was asked last.
@@ -63,6 +65,7 @@ class DataConnections {
   std::map<ConnectionNumber, DataConnection> all_;
   ConnectionNumber begun_ = 0;
   std::size_t sharing_ = kDataConnectionsMax;  // connections that send in this burst
+  std::size_t took_part_ = 0;                  // when it was last asked
   Clock::time_point last_progress_{};
 };
 

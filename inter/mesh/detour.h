@@ -5,6 +5,7 @@
 #pragma once
 
 #include <cstdint>
+#include <cstring>
 #include <memory>
 #include <span>
 #include <string>
@@ -18,6 +19,13 @@
 #include "inter/mesh/session.h"
 
 namespace causeway::inter {
+
+// The second half of the nonce in its hello.
+inline std::uint64_t detour_number(const SessionNonce& nonce) {
+  std::uint64_t number = 0;
+  std::memcpy(&number, nonce.data() + nonce.size() - sizeof number, sizeof number);
+  return number;
+}
 
 class Detour {
  public:

@@ -2,15 +2,10 @@
 // blobs have ways of their own (inter/route). One hop, never more: what came by way of a third
 // region is not passed on.
 //
-// Beside a link that answers too late for messages there is one, too. It says so by the nonce of
-// that link in its hello. The link carries blobs and heartbeats on; when these are well again, it
-// is ended, and the one that follows carries all.
-//
 // Of a pair, the region whose name sorts first begins them, through each region in turn that says
 // that it has a link to the other. The third region sees who talks with whom and how much, and can
 // only lose it: greeting, revocation and deadlines are those of any link.
 #include <algorithm>
-#include <cstring>
 #include <utility>
 
 #include <spdlog/spdlog.h>
@@ -86,13 +81,6 @@ bool MeshCore::wants_detour(const Peer& peer) const {
   return !peer.session || (peer.linked() && !peer.beside && peer.answers.are_late(Clock::now()));
 }
 
-void MeshCore::on_answers(Peer& peer, Clock::duration delay) {
-  const auto now = Clock::now();
-  peer.answers.look(delay, now);
-  if (begins_detours_to(peer) && peer.beside && peer.answers.are_well(now))
-    take_down(peer, "its answers come in time again: the next link carries messages, too");
-}
-
 // Beside a link, none whose answers are as late.
 PeerPtr MeshCore::next_carrier(Peer& peer) const {
   std::vector<PeerPtr> carriers;
@@ -132,15 +120,13 @@ asio::awaitable<void> MeshCore::detour_loop(Self self, PeerPtr peer) {
 
 asio::awaitable<void> MeshCore::begin_detour(Self self, PeerPtr peer, PeerPtr carrier) {
   const std::string via = carrier->name;
-  const SessionNonce fresh = random_nonce();
   const bool beside = peer->linked();
-  const SessionNonce nonce = beside ? peer->session->nonce() : fresh;
+  const SessionNonce nonce = beside ? nonce_beside(*peer->session) : random_nonce();
   // A way that takes as long as what it is to be quicker than is of no use.
   const auto limit = beside
                          ? std::min(self->options_.late_answer, self->options_.handshake_deadline)
                          : self->options_.handshake_deadline;
-  std::uint64_t number = 0;
-  std::memcpy(&number, fresh.data(), sizeof number);
+  const std::uint64_t number = detour_number(nonce);
   const auto control = self->carry(*peer, *carrier, number, TlsRole::client);
   carrier->session->relay(
       FrameType::relay,
@@ -257,29 +243,11 @@ std::shared_ptr<Session> MeshCore::begin_detour_session(const PeerPtr& peer,
                                                         const SessionNonce& nonce,
                                                         const std::string& via) {
   const bool beside =
-      peer->linked() && !peer->session->is_closed() && peer->session->nonce() == nonce;
+      peer->linked() && !peer->session->is_closed() && is_beside(nonce, *peer->session);
   const bool stays = !beside && (begins_detours_to(*peer) || peer->is_fresh());
   if (peer->linked() && stays) throw LinkError(Errc::refused, kOtherLinkReason);
   peer->detour_backoff.reset();
   return beside ? begin_beside(peer, control, nonce, via) : begin(peer, control, nonce, via);
-}
-
-// It is down for a moment, so that both ends say anew what may have been lost on the link; then it
-// is up as before, for blobs still go over the link.
-std::shared_ptr<Session> MeshCore::begin_beside(const PeerPtr& peer,
-                                                const std::shared_ptr<Connection>& control,
-                                                const SessionNonce& nonce, const std::string& via) {
-  check_may_begin(*peer, *control);
-  peer->session->mute();
-  peer->answers.avoid(Clock::now());
-  const auto before = std::exchange(peer->beside, make_session(peer, control, nonce, via));
-  if (before) before->close(Errc::refused, kOtherLinkReason);
-  const std::string reason = "its answers come too late: messages go by way of " + via;
-  spdlog::warn("{}: {} is up, but {}, and payloads over the link", options_.self, peer->name,
-               reason);
-  handler_.on_peer_down(peer->name, reason);
-  handler_.on_peer_up(peer->name, {});
-  return peer->beside;
 }
 
 void MeshCore::close_detours_by(const std::string& via) {

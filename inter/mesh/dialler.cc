@@ -25,7 +25,8 @@ std::string either_of(const std::vector<Endpoint>& addresses) {
   return text;
 }
 
-constexpr std::chrono::minutes kSoon{2};  // a data connection ended after it was made
+constexpr const char* kLargeAgain = "large segments are tried again";
+constexpr int kStoodLong = 10;  // times small_segments_for: a link
 
 tcp::socket socket_for(const asio::any_io_executor& executor, const tcp::endpoint& endpoint,
                        bool small_segments) {
@@ -37,16 +38,6 @@ tcp::socket socket_for(const asio::any_io_executor& executor, const tcp::endpoin
 }
 
 }  // namespace
-
-bool& Peer::small_segments(const tcp::endpoint& at) {
-  if (small_segments_.size() >= kEndpointsMax) small_segments_.clear();
-  return small_segments_[at];
-}
-
-void Peer::turn_segments(const tcp::endpoint& at) {
-  bool& small = small_segments(at);
-  small = !small;
-}
 
 void MeshCore::note_small_segments(Peer& peer, const Connection& connection) {
   if (const auto more = peer.failures.note("small segments")) {
@@ -103,7 +94,7 @@ asio::awaitable<void> MeshCore::dial(Self self, PeerPtr peer) {
   const Judge judge = self->judge(*peer);
   {
     const auto give_up = [self, peer, control] {
-      peer->turn_segments(control->remote_endpoint());
+      peer->small_segments.turn(control->remote_endpoint());
       control->close(Errc::deadline,
                      unanswered("no answer to our greeting", self->options_.handshake_deadline));
     };
@@ -112,29 +103,38 @@ asio::awaitable<void> MeshCore::dial(Self self, PeerPtr peer) {
     self->act_on(verdicts, *peer);
   }
   const auto session = self->begin_session(peer, control, nonce, true);
+  const tcp::endpoint at = control->remote_endpoint();
   for (unsigned i = 0; i < self->options_.data_connections; ++i)
-    self->tasks_.spawn(keep_data_connection(self, peer, session, control->remote_endpoint()));
+    self->tasks_.spawn(keep_data_connection(self, peer, session, at, i));
+  const auto began = Connection::Clock::now();
   co_await run_session(self, peer, session);
+  if (Connection::Clock::now() - began > kStoodLong * self->options_.small_segments_for)
+    peer->small_segments.forget(at);
 }
 
 // One of a session's data connections: dialled again whenever it is lost, where the control
-// connection found the peer. One that ends soon and has moved nothing is dialled again with small
-// segments, and so in turn: something on the way may drop large ones.
+// connection found the peer.
 asio::awaitable<void> MeshCore::keep_data_connection(Self self, PeerPtr peer,
                                                      std::shared_ptr<Session> session,
-                                                     tcp::endpoint endpoint) {
+                                                     tcp::endpoint endpoint, unsigned number) {
   Backoff backoff(self->options_.reconnect_delay_min, self->options_.reconnect_delay_max,
                   self->options_.seed);
-  bool small = false;
+  SegmentSize segments(self->options_.small_segments_for, self->options_.seed + number);
   while (!self->stopping_ && !session->is_closed()) {
     std::string failure;
     try {
-      const auto data = co_await open_data(self, peer, endpoint, session->nonce(), small);
+      const auto data = co_await open_data(self, peer, endpoint, session->nonce(), segments);
       backoff.reset();
+      std::optional<Deadline> gives_way;
+      if (segments.small()) {
+        gives_way.emplace(self->executor_, segments.small_for(),
+                          [data] { data->close(Errc::deadline, kLargeAgain); });
+      }
       const auto joined = Connection::Clock::now();
       failure = co_await Session::serve_data(session, data);
-      const bool soon = Connection::Clock::now() < joined + kSoon;
-      if (soon && data->moved_bytes() < kMovedBytesMin) small = !small;
+      gives_way.reset();
+      segments.on_end(Connection::Clock::now() - joined, data->moved_bytes());
+      if (failure == kLargeAgain) segments.try_large();
     } catch (const LinkError& error) {
       failure = error.reason();
     }
@@ -149,9 +149,10 @@ asio::awaitable<void> MeshCore::keep_data_connection(Self self, PeerPtr peer,
 
 asio::awaitable<std::shared_ptr<Connection>> MeshCore::open_data(Self self, PeerPtr peer,
                                                                  tcp::endpoint endpoint,
-                                                                 const SessionNonce& nonce,
-                                                                 bool& small) {
-  const auto data = co_await open_at(self, peer, endpoint, small);
+                                                                 SessionNonce nonce,
+                                                                 SegmentSize& segments) {
+  const std::function<void()> turn = [&segments] { segments.turn(); };
+  const auto data = co_await open_at(self, peer, endpoint, segments.small(), turn);
   const Hello hello = self->hello(ConnectionKind::data, nonce);
   const Deadline deadline(self->executor_, self->options_.handshake_deadline, [self, data] {
     data->close(Errc::deadline,
@@ -205,15 +206,18 @@ asio::awaitable<std::shared_ptr<Connection>> MeshCore::open_named(Self self, Pee
 asio::awaitable<std::shared_ptr<Connection>> MeshCore::reach(Self self, PeerPtr peer,
                                                              tcp::endpoint endpoint) {
   if (self->door_) self->door_->expect(endpoint.address());
-  const auto connection = co_await open_at(self, peer, endpoint, peer->small_segments(endpoint));
+  const std::function<void()> turn = [peer, endpoint] { peer->small_segments.turn(endpoint); };
+  const bool small = peer->small_segments.at(endpoint);
+  const auto connection = co_await open_at(self, peer, endpoint, small, turn);
   peer->reached_at = endpoint;
   co_return connection;
 }
 
-// `small`: with small segments. Turned if the connection is made and then nothing is answered.
+// `small`: with small segments. `turn` is called if the connection is made and then nothing is
+// answered.
 asio::awaitable<std::shared_ptr<Connection>> MeshCore::open_at(Self self, PeerPtr peer,
-                                                               tcp::endpoint endpoint,
-                                                               bool& small) {
+                                                               tcp::endpoint endpoint, bool small,
+                                                               std::function<void()> turn) {
   const auto connection = self->connections_.dialled(socket_for(self->executor_, endpoint, small));
   connection->count_into(peer->carried.traffic);
   connection->check_open();
@@ -222,7 +226,7 @@ asio::awaitable<std::shared_ptr<Connection>> MeshCore::open_at(Self self, PeerPt
   {
     const auto limit = self->options_.handshake_deadline;
     const Deadline deadline(self->executor_, limit, [&] {
-      if (connected) small = !small;
+      if (connected) turn();
       connection->close(Errc::deadline, connected
                                             ? unanswered("no TLS handshake", limit)
                                             : "no TCP connection within " + seconds_text(limit));

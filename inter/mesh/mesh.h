@@ -102,6 +102,9 @@ struct MeshOptions {
   std::chrono::milliseconds detour_delay{1'000};
   // Where heartbeats are answered later than this for a while, control messages go that way, too.
   std::chrono::milliseconds late_answer{2'000};
+  // Where large packets seem to be lost, so long until they are tried again on a data connection;
+  // twice as long each time that they are.
+  std::chrono::milliseconds small_segments_for{60'000};
   // Without a link for so long, the region that should be dialled dials too.
   std::chrono::milliseconds second_dialler_delay{3'000};
   unsigned data_connections =

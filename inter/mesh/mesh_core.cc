@@ -291,21 +291,33 @@ std::shared_ptr<Session> MeshCore::make_session(const PeerPtr& peer,
     });
   };
   const bool direct = via.empty();
+  const auto here = [this, with_peer](std::uint64_t detour) {
+    with_peer([&](Peer& linked) { on_messages_here(linked, detour); });
+  };
   const auto answers = [this, with_peer, direct](std::chrono::steady_clock::duration delay) {
-    if (direct) with_peer([&](Peer& linked) { on_answers(linked, delay); });
+    with_peer([&](Peer& linked) {
+      if (direct)
+        on_answers(linked, delay);
+      else
+        linked.beside_delay = delay;
+    });
   };
   return std::make_shared<Session>(
       SessionContext{executor_, options_, handler_, intake_, peer->name,
                      direct ? peer->outgoing : peer->nothing,
                      direct ? peer->meter : peer->others_links, router_, restarts_, via,
-                     [this](const BlobPass& pass) { pass_on(pass); }, tell, relay, answers},
+                     [this](const BlobPass& pass) { pass_on(pass); }, tell, relay, here, answers},
       control, nonce);
 }
 
 asio::awaitable<void> MeshCore::run_session(Self self, PeerPtr peer,
                                             std::shared_ptr<Session> session) {
   const std::string reason = co_await Session::run(session);
-  if (peer->session == session || peer->beside == session) self->take_down(*peer, reason);
+  const bool beside = peer->beside == session;
+  if (beside && !peer->session->is_closed() && !self->stopping_)
+    self->leave_beside(*peer, reason, true);
+  else if (beside || peer->session == session)
+    self->take_down(*peer, reason);
 }
 
 void MeshCore::push_blob(const std::string& to, const BlobId& id) {

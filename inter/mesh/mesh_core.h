@@ -4,6 +4,7 @@
 #pragma once
 
 #include <chrono>
+#include <functional>
 #include <map>
 #include <memory>
 #include <optional>
@@ -23,6 +24,7 @@
 #include "inter/mesh/greeting.h"
 #include "inter/mesh/late_answers.h"
 #include "inter/mesh/mesh.h"
+#include "inter/mesh/segment_sizes.h"
 #include "inter/mesh/session.h"
 #include "inter/route/router.h"
 #include "inter/tls/tls.h"
@@ -121,10 +123,6 @@ struct Peer {
   std::chrono::milliseconds dials_in() const;
   // Whether another link that one of the two dialled must give way to the one that stands.
   bool keeps_link(bool we_dialled) const;
-  // Whether small segments are tried next at that address. Turned when a connection is made there
-  // and then nothing is answered, so that one of the two gets through.
-  bool& small_segments(const asio::ip::tcp::endpoint& at);
-  void turn_segments(const asio::ip::tcp::endpoint& at);
   // To a link that it dialled. Empty: none.
   std::string objection_to_link(const Connection& control);
 
@@ -132,6 +130,7 @@ struct Peer {
   std::string name;
   Endpoint endpoint;
   std::optional<asio::ip::tcp::endpoint> reached_at;  // by the last connection that we dialled
+  SmallSegments small_segments;                       // of those that we dial next
   bool removed = false;                               // no longer in the roster: its coroutines end
   BlobSender outgoing;
   Backoff backoff;
@@ -139,9 +138,10 @@ struct Peer {
   asio::steady_timer retry;
   std::shared_ptr<Session> session;  // set: the peer is up, directly or by way of a third region
   // By way of a third region, beside a link that answers too late for messages. It ends with the
-  // link, and the link with it: what carries messages next begins anew at both ends.
+  // link; without it the link carries messages again.
   std::shared_ptr<Session> beside;
-  LateAnswers answers;         // of the link
+  std::chrono::steady_clock::duration beside_delay{0};  // of its answers
+  LateAnswers answers;                                  // of the link
   bool first_dialled = false;  // it is a link of who dials first of the two
   // The direct link: up, or down.
   std::chrono::steady_clock::time_point changed = std::chrono::steady_clock::now();
@@ -160,10 +160,6 @@ struct Peer {
   LinkMeter others_links;  // are measured that way
   double begun = 0;        // by others, by way of this peer, lately
   std::chrono::steady_clock::time_point begun_at{};
-
- private:
-  static constexpr std::size_t kEndpointsMax = 64;  // names may have ever new ones
-  std::map<asio::ip::tcp::endpoint, bool> small_segments_;
 };
 
 using PeerPtr = std::shared_ptr<Peer>;
@@ -224,11 +220,12 @@ class MeshCore : public std::enable_shared_from_this<MeshCore> {
   static asio::awaitable<void> dial(Self self, PeerPtr peer);
   static asio::awaitable<void> keep_data_connection(Self self, PeerPtr peer,
                                                     std::shared_ptr<Session> session,
-                                                    asio::ip::tcp::endpoint endpoint);
+                                                    asio::ip::tcp::endpoint endpoint,
+                                                    unsigned number);
   static asio::awaitable<std::shared_ptr<Connection>> open_data(Self self, PeerPtr peer,
                                                                 asio::ip::tcp::endpoint endpoint,
-                                                                const SessionNonce& nonce,
-                                                                bool& small);
+                                                                SessionNonce nonce,
+                                                                SegmentSize& segments);
   static asio::awaitable<std::shared_ptr<Connection>> open(Self self, PeerPtr peer);
   static asio::awaitable<std::shared_ptr<Connection>> open_named(Self self, PeerPtr peer,
                                                                  Endpoint address);
@@ -236,7 +233,8 @@ class MeshCore : public std::enable_shared_from_this<MeshCore> {
                                                             asio::ip::tcp::endpoint endpoint);
   static asio::awaitable<std::shared_ptr<Connection>> open_at(Self self, PeerPtr peer,
                                                               asio::ip::tcp::endpoint endpoint,
-                                                              bool& small);
+                                                              bool small,
+                                                              std::function<void()> turn);
   void note_small_segments(Peer& peer, const Connection& connection);
 
   // detours.cc
@@ -245,11 +243,7 @@ class MeshCore : public std::enable_shared_from_this<MeshCore> {
   void on_neighbours(Peer& carrier, const Neighbours& neighbours);
   bool begins_detours_to(const Peer& peer) const;
   bool wants_detour(const Peer& peer) const;
-  void on_answers(Peer& peer, std::chrono::steady_clock::duration delay);
   PeerPtr next_carrier(Peer& peer) const;  // null: there is none
-  std::shared_ptr<Session> begin_beside(const PeerPtr& peer,
-                                        const std::shared_ptr<Connection>& control,
-                                        const SessionNonce& nonce, const std::string& via);
   static asio::awaitable<void> detour_loop(Self self, PeerPtr peer);
   static asio::awaitable<void> begin_detour(Self self, PeerPtr peer, PeerPtr carrier);
   void on_relayed(Peer& carrier, const Relay& relay);
@@ -268,6 +262,17 @@ class MeshCore : public std::enable_shared_from_this<MeshCore> {
   void close_detours_by(const std::string& via);
   void log_detour(const Peer& peer, const std::string& via, const std::string& failure);
   void on_relay(const Peer& from, const Relay& relay);
+
+  // late_links.cc
+  static SessionNonce nonce_beside(const Session& link);
+  static bool is_beside(const SessionNonce& nonce, const Session& link);
+  void on_answers(Peer& peer, std::chrono::steady_clock::duration delay);
+  std::shared_ptr<Session> begin_beside(const PeerPtr& peer,
+                                        const std::shared_ptr<Connection>& control,
+                                        const SessionNonce& nonce, const std::string& via);
+  void leave_beside(Peer& peer, const std::string& reason, bool tells);
+  void on_messages_here(Peer& peer, std::uint64_t detour);
+  void begin_anew(const Peer& peer, const std::string& reason);
 
   // all of them
   static SessionNonce random_nonce();

@@ -114,9 +114,15 @@ void Session::send(const std::string& message) {
   queue_control(encode_text(FrameType::message, message));
 }
 
-void Session::mute() {
-  muted_ = true;
+void Session::mute(std::uint64_t detour) {
+  detour_ = detour;
+  hears_messages_ = false;
   control_queue_.forget_messages();
+  control_room_.notify();
+}
+
+void Session::unmute() {
+  queue_control(encode_number(FrameType::messages_here, detour_));
 }
 
 void Session::fetch(const BlobId& id) {
@@ -202,6 +208,7 @@ asio::awaitable<void> Session::watch() {
     context_.on_answers(answer_delay(Clock::now()));
     check_deadlines();
     data_.set_pace();
+    if (data_.more_take_part()) data_wake_.notify();
     if (closed_) break;
     heartbeat_.expires_after(context_.options.heartbeat_interval);
     std::error_code cancelled;
@@ -231,13 +238,19 @@ void Session::on_control(const FrameView& frame) {
   if (!context_.via.empty() && !small) unexpected(frame, "relayed");
   switch (frame.type) {
     case FrameType::message:
-      if (!muted_) context_.handler.on_message(context_.peer, to_text(frame.body));
+      if (hears_messages_) context_.handler.on_message(context_.peer, to_text(frame.body));
       return;
     case FrameType::ping:
       queue_control(encode_number(FrameType::pong, decode_number(frame.body)));
       return;
     case FrameType::pong:
       on_pong(decode_number(frame.body));
+      return;
+    case FrameType::messages_here:
+      on_messages_here(decode_number(frame.body));
+      return;
+    case FrameType::messages_here_too:
+      if (decode_number(frame.body) == detour_) hears_messages_ = true;
       return;
     case FrameType::link_report:
       context_.router.on_report(context_.peer, decode_report(frame.body));
@@ -303,6 +316,13 @@ void Session::on_pong(std::uint64_t sequence) {
 Session::Clock::duration Session::answer_delay(Clock::time_point now) const {
   const Clock::duration waiting = pings_.empty() ? Clock::duration{0} : now - pings_.front().second;
   return std::max(waiting, last_answer_);
+}
+
+// Answered whatever it is about: the peer hears nothing of us before.
+void Session::on_messages_here(std::uint64_t detour) {
+  if (detour == detour_) hears_messages_ = true;
+  queue_control(encode_number(FrameType::messages_here_too, detour));
+  context_.on_messages_here(detour);
 }
 
 void Session::queue_control(Bytes frame) {

@@ -88,6 +88,8 @@ struct SessionContext {
   std::function<void(const BlobPass& pass)> pass_on;  // the peer asks for it
   std::function<void(const Neighbours& neighbours)> on_neighbours;
   std::function<void(FrameType type, const Relay& relay)> on_relay;  // relay, relayed
+  // The peer's messages come over this link again; those by this detour are over.
+  std::function<void(std::uint64_t detour)> on_messages_here;
   // At every heartbeat: how long an answer is waited for, or how long the last one took.
   std::function<void(std::chrono::steady_clock::duration delay)> on_answers;
 };
@@ -110,8 +112,11 @@ class Session {
   bool is_closed() const { return closed_; }
 
   void send(const std::string& message);
-  // From now on it carries no messages: they go another way, and what still comes here is old.
-  void mute();
+  // From now on it carries no messages: they go by that detour, and what still comes here is old.
+  void mute(std::uint64_t detour);
+  // It carries them again, and tells the peer. What comes is old until the peer has said the same.
+  void unmute();
+  std::uint64_t last_detour() const { return detour_; }  // beside it; 0: there was none
   void fetch(const BlobId& id);
   void pass(const BlobPass& pass);  // asks the peer to push a blob on
   void tell(const Neighbours& neighbours);
@@ -147,6 +152,7 @@ class Session {
   void on_fetch(const BlobFetch& fetch);
   void on_ack(const BlobAck& ack);
   void on_pong(std::uint64_t sequence);
+  void on_messages_here(std::uint64_t detour);
   void queue_control(Bytes frame);
   void queue_offers();
   void send_ping();
@@ -169,7 +175,8 @@ class Session {
   asio::steady_timer heartbeat_;
   std::set<asio::steady_timer*> waits_;
   bool closed_ = false;
-  bool muted_ = false;
+  std::uint64_t detour_ = 0;
+  bool hears_messages_ = true;
   std::string reason_;
 
   std::uint64_t ping_sequence_ = 0;

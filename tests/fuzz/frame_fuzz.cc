@@ -69,6 +69,10 @@ void decode(const FrameView& frame) {
     case FrameType::neighbours:
       expect_same(encode(decode_neighbours(frame.body)), frame.body);
       break;
+    case FrameType::messages_here:
+    case FrameType::messages_here_too:
+      expect_same(encode_number(frame.type, decode_number(frame.body)), frame.body);
+      break;
     case FrameType::relay:
     case FrameType::relayed:
       expect_same(encode(frame.type, decode_relay(frame.body)), frame.body);

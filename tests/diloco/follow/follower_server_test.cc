@@ -379,7 +379,7 @@ TEST_F(FollowerServerTest, WhoSendsAChunkAgainIsLeft) {
 
 TEST_F(FollowerServerTest, TakesNoOtherFrameThanAQuestionAndAFetch) {
   using inter::FrameType;
-  for (int number = 1; number <= static_cast<int>(FrameType::relayed); ++number) {
+  for (int number = 1; number <= static_cast<int>(FrameType::messages_here_too); ++number) {
     const auto type = static_cast<FrameType>(number);
     if (type == FrameType::message || type == FrameType::blob_fetch) continue;
     // A body of a length that every type takes, so that the type alone is judged.

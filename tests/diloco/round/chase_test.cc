@@ -55,10 +55,34 @@ TEST_F(ChaseTest, BeginsAnewWithAnotherState) {
   EXPECT_FALSE(chase_.in_vain());
   go_on(5, 5);
   chase_.look(applied_ -= 10, version_);  // an older state
-  go_on(7, 7);
+  go_on(15, 15);
   EXPECT_FALSE(chase_.in_vain());
   go_on(1, 1);
   EXPECT_TRUE(chase_.in_vain());
+}
+
+// Its link carries a tenth more than the run sends. While a snapshot comes the run goes on.
+TEST_F(ChaseTest, WhoComesNearerSlowlyGetsThereAfterAFewSnapshots) {
+  int snapshots = 0;
+  while (applied_ + 8 <= version_) {
+    ASSERT_LT(version_, 2000U) << snapshots << " snapshots";
+    go_on(11, 10);
+    if (!chase_.in_vain()) continue;
+    ++snapshots;
+    chase_.look(applied_ = version_ - 18, version_);
+  }
+  EXPECT_LE(snapshots, 2);
+  go_on(1, 100);
+  go_on(8, 8);
+  EXPECT_TRUE(chase_.in_vain()) << "another outage";
+}
+
+TEST_F(ChaseTest, ALinkThatCarriesTooLittleIsHelpedAgainAndAgain) {
+  for (int i = 0; i < 10; ++i) {
+    go_on(66, 66);
+    ASSERT_TRUE(chase_.in_vain());
+    chase_.look(applied_ = version_ - 70, version_);
+  }
 }
 
 TEST_F(ChaseTest, IsNotDecidedByOnePause) {

@@ -26,6 +26,19 @@ class DataConnectionsTest : public testing::Test {
     return count;
   }
 
+  void make_slow(LinkMeter::Time now) {
+    for (const int ago : {40, 20}) {
+      meter_.on_burst(now - std::chrono::seconds(ago));
+      meter_.on_acknowledged(100'000, true, now - std::chrono::seconds(ago - 10));
+    }
+    meter_.on_round_trip(std::chrono::milliseconds(100), now);
+  }
+  // Heartbeats wait in its queue.
+  void fill_path(LinkMeter::Time now) {
+    make_slow(now);
+    for (int i = 0; i < 20; ++i) meter_.on_round_trip(std::chrono::seconds(2), now);
+  }
+
   test::TemporaryDirectory directory_;
   asio::io_context io_;
   MeshOptions options_;
@@ -63,14 +76,24 @@ TEST_F(DataConnectionsTest, OnASlowPathThatIsFullOneSends) {
   connections.begin_burst(kLarge, true);
   EXPECT_EQ(sending(connections), 4U);
   const auto now = DataConnections::Clock::now();
-  for (const int ago : {40, 20}) {
-    meter_.on_burst(now - std::chrono::seconds(ago));
-    meter_.on_acknowledged(100'000, true, now - std::chrono::seconds(ago - 10));
-  }
-  meter_.on_round_trip(std::chrono::milliseconds(100), now);
+  make_slow(now);
   EXPECT_EQ(sending(connections), 4U) << "slow alone is no reason";
-  for (int i = 0; i < 20; ++i) meter_.on_round_trip(std::chrono::seconds(2), now);
+  fill_path(now);
   EXPECT_EQ(sending(connections), 1U);
+}
+
+TEST_F(DataConnectionsTest, ThoseThatWaitAreToldWhenThePathIsFreeAgain) {
+  DataConnections connections(options_, peer_, outgoing_, meter_, true);
+  for (int i = 0; i < 4; ++i) connections.add(connection());
+  connections.begin_burst(kLarge, true);
+  EXPECT_TRUE(connections.more_take_part());
+  EXPECT_FALSE(connections.more_take_part()) << "they know";
+  const auto now = DataConnections::Clock::now();
+  fill_path(now);
+  EXPECT_FALSE(connections.more_take_part());
+  meter_.on_round_trip(std::chrono::seconds(2), now - std::chrono::hours(1));
+  EXPECT_EQ(sending(connections), 4U) << "it is long ago now";
+  EXPECT_TRUE(connections.more_take_part());
 }
 
 TEST_F(DataConnectionsTest, AnotherTakesThePlaceOfOneThatIsLost) {

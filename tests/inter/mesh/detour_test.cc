@@ -381,6 +381,16 @@ TEST_F(LyingThird, OneHopIsAll) {
   EXPECT_THAT(b_->downs.front(), HasSubstr("a:invalid frame: relay on the relayed connection"));
 }
 
+// The other end took one for begun, and did not hear what was said to it meanwhile.
+TEST_F(LyingThird, WhoLeavesADetourThatNeverBeganIsToldEverythingAnew) {
+  const int ups = a_->ups;
+  third_.say("a", encode_number(FrameType::messages_here, 7));
+  ASSERT_TRUE(run_until([&] { return !a_->downs.empty(); }));
+  EXPECT_THAT(a_->downs.front(), HasSubstr("c:the other end left the detour"));
+  EXPECT_EQ(a_->ups, ups + 1);
+  EXPECT_TRUE(a_->mesh->stats()["c"].up) << "the link stands";
+}
+
 TEST_F(LyingThird, CannotMakeHandshakesAtWill) {
   constexpr std::size_t kBegun = 1000;
   Bytes all;

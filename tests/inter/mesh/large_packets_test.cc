@@ -1,4 +1,5 @@
 // Paths on which small packets pass and large ones are lost in silence (MTU).
+#include "inter/base/tcp.h"
 #include "inter/mesh/mesh.h"
 #include "tests/inter/mesh/mesh_fixture.h"
 
@@ -25,6 +26,7 @@ class LargePacketsTest : public MeshTest {
     MeshOptions made = options(self);
     made.idle_deadline = std::chrono::seconds(4);
     made.data_connections = 2;
+    made.small_segments_for = small_for_;
     return made;
   }
   void start_a(std::chrono::milliseconds handshake_deadline = std::chrono::milliseconds(500)) {
@@ -47,6 +49,7 @@ class LargePacketsTest : public MeshTest {
   Region* a_ = nullptr;
   Region* b_ = nullptr;
   unsigned seed_ = 0;
+  std::chrono::milliseconds small_for_ = std::chrono::minutes(1);
 };
 
 TEST_F(LargePacketsTest, AHandshakeThatStallsIsTriedWithSmallSegments) {
@@ -69,6 +72,21 @@ TEST_F(LargePacketsTest, BulkGoesOnInSmallSegmentsWhereThePathChanges) {
   proxy_->treat_large(Large::stall);
   EXPECT_TRUE(passes(*a_, *b_));
   EXPECT_TRUE(a_->downs.empty()) << "small messages pass";
+}
+
+TEST_F(LargePacketsTest, LargeOnesComeAgainWhereThePathWasOnlyDark) {
+  small_for_ = std::chrono::milliseconds(20);
+  start_a();
+  ASSERT_TRUE(meet());
+  proxy_->treat_large(Large::reset_when_used);
+  ASSERT_TRUE(passes(*a_, *b_));
+  proxy_->treat_large(Large::pass);
+  const auto large = [&] {
+    return passes(*a_, *b_) &&
+           a_->mesh->stats()["b"].segment_bytes > std::uint32_t{kSmallSegmentBytes};
+  };
+  EXPECT_TRUE(run_until(large));
+  EXPECT_TRUE(a_->downs.empty());
 }
 
 // The handshake's packets are small enough, those of bulk are not: the other end gives it up.

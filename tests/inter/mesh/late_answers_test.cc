@@ -12,9 +12,9 @@ using std::chrono::seconds;
 class LateAnswersTest : public testing::Test {
  protected:
   // Heartbeats for so long, each with this delay.
-  void pass(seconds time, milliseconds delay) {
+  void pass(seconds time, milliseconds delay, milliseconds other_way = {}) {
     for (const auto end = now_ + time; now_ < end; now_ += milliseconds(500))
-      answers_.look(delay, now_);
+      answers_.look(delay, now_, other_way);
   }
   // Until the answers are well; then the link is made anew.
   seconds until_well() {
@@ -63,6 +63,26 @@ TEST_F(LateAnswersTest, TheyMustBeMuchBetterToBeWell) {
   EXPECT_FALSE(answers_.are_well(now_)) << "not for long enough";
   pass(seconds(10), milliseconds(900));
   EXPECT_TRUE(answers_.are_well(now_));
+}
+
+TEST_F(LateAnswersTest, LateOnesAreWellWhereTheOtherWayIsMuchWorse) {
+  become_late();
+  pass(minutes(1), seconds(3), seconds(5));
+  EXPECT_FALSE(answers_.are_well(now_)) << "not much";
+  pass(seconds(5), seconds(3), seconds(7));
+  EXPECT_FALSE(answers_.are_well(now_)) << "not for long enough";
+  pass(seconds(10), seconds(3), seconds(7));
+  EXPECT_TRUE(answers_.are_well(now_));
+  answers_.on_new_link(now_);
+  become_late();
+  pass(seconds(15), seconds(3), seconds(7));
+  EXPECT_FALSE(answers_.are_well(now_)) << "twice as long";
+}
+
+TEST_F(LateAnswersTest, AnotherWayInsteadOfOneThatWasLostIsNotHeldAgainstTheLink) {
+  become_late();
+  for (int i = 0; i < 5; ++i) answers_.avoid(now_);
+  EXPECT_LE(until_well(), seconds(12));
 }
 
 TEST_F(LateAnswersTest, ALinkThatIsLateAgainAndAgainMustBeWellForLonger) {

@@ -46,6 +46,10 @@ class LateLinkTest : public MeshTest {
     b_->mesh->send("a", text);
     EXPECT_TRUE(run_until([&] { return heard(*a_, "b:" + text) && heard(*b_, "a:" + text); }));
   }
+  void expect_one_link() const {
+    EXPECT_EQ(a_->mesh->stats().at("b").connects, 1U) << log_.text();
+    EXPECT_EQ(b_->mesh->stats().at("a").connects, 1U);
+  }
   static bool heard(const Region& region, const std::string& message) {
     return std::ranges::find(region.messages, message) != region.messages.end();
   }
@@ -68,7 +72,7 @@ TEST_F(LateLinkTest, MessagesGoByAThirdRegionAndPayloadsOverTheLink) {
   EXPECT_TRUE(meet("c")) << "still";
 }
 
-TEST_F(LateLinkTest, ANewLinkCarriesThemWhenItIsWellAgain) {
+TEST_F(LateLinkTest, ItCarriesThemWhenItIsWellAgain) {
   proxy_->stall_first({});
   a_->mesh->send("b", "stale");
   ASSERT_TRUE(run_until([&] { return meet("c"); })) << log_.text();
@@ -78,14 +82,34 @@ TEST_F(LateLinkTest, ANewLinkCarriesThemWhenItIsWellAgain) {
   EXPECT_TRUE(log_.has("its answers come in time again"));
   expect_messages("directly");
   EXPECT_FALSE(heard(*b_, "a:stale")) << "what was said since says otherwise, perhaps";
+  expect_one_link();
 }
 
-TEST_F(LateLinkTest, ItEndsWithTheThirdRegionAndALinkThatIsLateIsAllThereIs) {
+TEST_F(LateLinkTest, TheThirdRegionsEndIsNotThatOfTheLink) {
   proxy_->stall_first({});
   ASSERT_TRUE(run_until([&] { return meet("c"); })) << log_.text();
+  a_->mesh->send("b", "stale");
   stop(*c_->mesh);
   ASSERT_TRUE(run_until([&] { return !a_->mesh->stats().at("c").up && meet(""); }));
-  expect_messages("over a new link");
+  const BlobId id = a_->spool.put(make_bytes(100'000));
+  a_->mesh->push_blob("b", id);
+  proxy_->resume();
+  expect_messages("over the same link");
+  EXPECT_TRUE(run_until([&] { return b_->spool.has(id); }));
+  expect_one_link();
+}
+
+TEST_F(LateLinkTest, AnotherDetourTakesThePlaceOfOneThatIsLost) {
+  proxy_->stall_first({});
+  for (const std::string text : {"one", "two", "three"}) {
+    ASSERT_TRUE(run_until([&] { return meet("c"); })) << log_.text();
+    expect_messages(text);
+    c_->mesh->set_peers({{"a", {"127.0.0.1", 1}}});
+    ASSERT_TRUE(run_until([&] { return meet(""); }));
+    c_->mesh->set_peers({{"a", {"127.0.0.1", 1}}, {"b", {"127.0.0.1", 1}}});
+  }
+  expect_one_link();
+  EXPECT_LT(log_.count("a: b is up, but"), a_->downs.size()) << "the third is no news";
 }
 
 }  // namespace
