@@ -8,6 +8,7 @@
 #include <span>
 #include <string_view>
 
+#include "inter/base/region_name.h"
 #include "inter/base/wire.h"
 #include "inter/frame/blob_chunks.h"
 
@@ -43,7 +44,6 @@ constexpr std::uint8_t kFrameVersion = 4;
 constexpr std::size_t kFrameHeaderBytes = 12;
 constexpr std::size_t kFrameTypeAt = 3;  // in the header
 
-constexpr std::size_t kRegionNameBytesMax = 63;
 constexpr std::size_t kGreetingBytesMax = 1U << 20;
 constexpr std::size_t kReasonBytesMax = 64U << 10;
 constexpr std::size_t kReportedLinksMax = 256;
