@@ -463,7 +463,7 @@ void Decider::count_contributions_wanted() {
   };
   const auto regions = static_cast<std::size_t>(std::ranges::count_if(membership_.members, counts));
   const std::size_t wanted =
-      options_.contributions_min == 0 ? regions / 2 + 1 : options_.contributions_min;
+      options_.contributions_min == 0 ? membership_.most_of(regions) : options_.contributions_min;
   contributions_min_ = std::min(wanted, membership_.region_count());  // some may have been removed
 }
 
