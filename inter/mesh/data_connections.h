@@ -2,6 +2,7 @@
 // still.
 #pragma once
 
+#include <chrono>
 #include <cstdint>
 #include <map>
 #include <memory>
@@ -51,7 +52,15 @@ class DataConnections {
     std::shared_ptr<Connection> connection;
     Clock::time_point waiting_since;       // when nothing was last seen to be under way on it
     std::uint32_t delivered_segments = 0;  // as TCP said when last looked at
+    std::uint64_t acked_bytes = 0;         // likewise
+    std::uint64_t confirmed = 0;           // chunks, by the peer itself, when last looked at
+    // When that last grew, or nothing was under way; and what TCP had delivered by then.
+    Clock::time_point unanswered_since;
+    std::uint64_t acked_bytes_then = 0;
   };
+  // Why it is to be dropped; empty if it is not.
+  std::string why_stalled(const DataConnection& data, Clock::time_point now) const;
+  bool is_unanswered(const DataConnection& data, Clock::time_point now) const;
   std::size_t connections_for(std::uint64_t bytes) const;
   std::size_t senders() const;  // connections that send now
 
@@ -63,6 +72,7 @@ class DataConnections {
   std::map<ConnectionNumber, DataConnection> all_;
   ConnectionNumber begun_ = 0;
   std::size_t sharing_ = kDataConnectionsMax;  // connections that send in this burst
+  std::chrono::milliseconds answer_deadline_;  // doubles each time: a box may hold back a lot
   Clock::time_point last_progress_{};
 };
 
