@@ -9,6 +9,7 @@
 #include <exception>
 #include <filesystem>
 #include <iostream>
+#include <new>
 #include <string>
 #include <string_view>
 #include <system_error>
@@ -166,6 +167,7 @@ int main(int argc, char** argv) {
   causeway::run::begin_log();
   std::signal(SIGXFSZ, SIG_IGN);  // a file that may not grow is an error of the write
   causeway::run::explain_bus_errors();
+  causeway::run::explain_missing_memory();
   const causeway::apps::PrintableOutput out(std::cout), err(std::cerr);
 
   CLI::App app("Trains one model across regions that are far apart.", "causeway");
@@ -211,6 +213,8 @@ int main(int argc, char** argv) {
     return report_place(error);
   } catch (const std::system_error& error) {
     return report(text_of(error), exit_code_of(error));
+  } catch (const std::bad_alloc&) {  // thrown by others than operator new
+    causeway::run::end_without_memory();
   } catch (const std::exception& error) {
     return report(error.what(), 1);
   }
