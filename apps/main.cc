@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cerrno>
 #include <csignal>
 #include <cstdio>
 #include <exception>
@@ -92,6 +93,17 @@ std::string text_of(const std::system_error& error) {
   const bool is_whole = std::ranges::find(whole, error.code()) != whole.end();
   return is_whole ? causeway::intra::message_of(error) : error.what();
 }
+
+// By the words of std::thread and of Asio, which know no more than the number.
+bool lacks_threads(const std::system_error& error) {
+  const std::string_view what(error.what());
+  return error.code().value() == EAGAIN &&
+         (what == error.code().message() || what.starts_with("thread: "));
+}
+constexpr const char* kNoThread =
+    "no more threads can be started: end what else needs threads or memory here, or raise ulimit "
+    "-u, ulimit -v, or the limits of its control group (pids, memory); then start the same command "
+    "again";
 
 int report(const std::string& message, int exit_code) {
   std::fprintf(stderr, "causeway: %s\n", causeway::inter::printable(message).c_str());
@@ -212,6 +224,7 @@ int main(int argc, char** argv) {
   } catch (const std::filesystem::filesystem_error& error) {
     return report_place(error);
   } catch (const std::system_error& error) {
+    if (lacks_threads(error)) return report(kNoThread, kTryAgain);
     return report(text_of(error), exit_code_of(error));
   } catch (const std::bad_alloc&) {  // thrown by others than operator new
     causeway::run::end_without_memory();
