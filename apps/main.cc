@@ -4,11 +4,13 @@
 
 #include <algorithm>
 #include <array>
+#include <cerrno>
 #include <csignal>
 #include <cstdio>
 #include <exception>
 #include <filesystem>
 #include <iostream>
+#include <new>
 #include <string>
 #include <string_view>
 #include <system_error>
@@ -92,6 +94,17 @@ std::string text_of(const std::system_error& error) {
   return is_whole ? causeway::intra::message_of(error) : error.what();
 }
 
+// By the words of std::thread and of Asio, which know no more than the number.
+bool lacks_threads(const std::system_error& error) {
+  const std::string_view what(error.what());
+  return error.code().value() == EAGAIN &&
+         (what == error.code().message() || what.starts_with("thread: "));
+}
+constexpr const char* kNoThread =
+    "no more threads can be started: end what else needs threads or memory here, or raise ulimit "
+    "-u, ulimit -v, or the limits of its control group (pids, memory); then start the same command "
+    "again";
+
 int report(const std::string& message, int exit_code) {
   std::fprintf(stderr, "causeway: %s\n", causeway::inter::printable(message).c_str());
   return exit_code;
@@ -166,6 +179,7 @@ int main(int argc, char** argv) {
   causeway::run::begin_log();
   std::signal(SIGXFSZ, SIG_IGN);  // a file that may not grow is an error of the write
   causeway::run::explain_bus_errors();
+  causeway::run::explain_missing_memory();
   const causeway::apps::PrintableOutput out(std::cout), err(std::cerr);
 
   CLI::App app("Trains one model across regions that are far apart.", "causeway");
@@ -210,7 +224,10 @@ int main(int argc, char** argv) {
   } catch (const std::filesystem::filesystem_error& error) {
     return report_place(error);
   } catch (const std::system_error& error) {
+    if (lacks_threads(error)) return report(kNoThread, kTryAgain);
     return report(text_of(error), exit_code_of(error));
+  } catch (const std::bad_alloc&) {  // thrown by others than operator new
+    causeway::run::end_without_memory();
   } catch (const std::exception& error) {
     return report(error.what(), 1);
   }

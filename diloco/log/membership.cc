@@ -31,6 +31,12 @@ std::size_t Membership::region_count() const {
   return static_cast<std::size_t>(std::ranges::count(members, false, &Member::witness));
 }
 
+std::size_t Membership::most_of(std::size_t regions) const {
+  const std::size_t witnesses = members.size() - region_count();
+  const std::size_t majority = (regions + witnesses) / 2 + 1;
+  return majority > witnesses ? majority - witnesses : 1;
+}
+
 Membership with(const Membership& membership, Member member) {
   Membership changed = without(membership, member.region);
   const auto at = std::ranges::lower_bound(changed.members, member.region, {}, &Member::region);

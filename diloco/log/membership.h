@@ -46,6 +46,8 @@ struct Membership {
   std::size_t majority() const { return members.size() / 2 + 1; }
   std::set<std::string> regions() const;  // that train
   std::size_t region_count() const;       // of them
+  // How few of so many regions, one at least, are a majority together with the witnesses.
+  std::size_t most_of(std::size_t regions) const;
 };
 
 // With `member` added or replaced, or with `region` gone.

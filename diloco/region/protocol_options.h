@@ -24,7 +24,7 @@ enum class InitialValues {
 // When a round is decided, and what it may list: as the run is configured. The configuration file,
 // the protocol and a rehearsal all carry this one struct.
 struct SyncRules {
-  std::size_t contributions_min = 0;  // a round with fewer is not committed; 0: most regions
+  std::size_t contributions_min = 0;  // a round with fewer is not committed; 0: Membership::most_of
   // A contribution is listed at most this many turns of its fragment late: rounds, if there is one.
   Round staleness_max = 0;
   bool speed_adaptive_k = false;  // slower regions take fewer steps (DyLU)

@@ -382,7 +382,7 @@ bool Decider::past_deadline(Time now) const {
 
 void Decider::count_contributions_wanted() {
   const std::size_t wanted = options_.contributions_min == 0
-                                 ? standings_.living(membership_) / 2 + 1
+                                 ? membership_.most_of(standings_.living(membership_))
                                  : options_.contributions_min;
   contributions_min_ = std::min(wanted, membership_.region_count());  // some may have been removed
 }

@@ -294,9 +294,10 @@ void RunEnd::end_barren() {
 // ---- What is needed is nowhere ----
 
 std::size_t RunEnd::contributions_wanted() const {
-  const std::size_t regions = region_.agreement.members().region_count();
+  const Membership& members = region_.agreement.members();
+  const std::size_t regions = members.region_count();
   return region_.options.contributions_min == 0
-             ? regions / 2 + 1
+             ? members.most_of(regions)
              : std::min(region_.options.contributions_min, regions);
 }
 

@@ -23,6 +23,10 @@ constexpr int kControlDeadlines = 3;
 // A data connection that moved fewer bytes has carried no bulk: they are those of its handshake.
 constexpr std::uint64_t kMovedBytesMin = 32U << 10;
 
+// A chunk of a data connection whose bytes TCP delivered is confirmed before this many more are, or
+// some box on the way keeps them.
+constexpr std::uint64_t kUnansweredBytesMax = 1U << 20;
+
 // A peer may name as many blobs as it likes; what is remembered of them is bounded.
 constexpr std::size_t kRememberedBlobsMax = 4096;
 

@@ -56,10 +56,16 @@ std::uint64_t BlobSender::on_ack(const BlobAck& ack) {
   if (item == nullptr || item->confirmed.has(ack.chunk)) return 0;
   item->confirmed.insert(ack.chunk);
   item->pending.erase(ack.chunk);  // another peer may have sent it
-  return item->in_flight.erase(ack.chunk) == 0 ? 0 : chunk_bytes(ack.id, ack.chunk);
+  const auto sent = item->in_flight.find(ack.chunk);
+  if (sent == item->in_flight.end()) return 0;
+  ++confirmed_[sent->second];
+  item->in_flight.erase(sent);
+  return chunk_bytes(ack.id, ack.chunk);
 }
 
 void BlobSender::on_complete(const BlobId& id) {
+  if (const Item* const item = find(id))
+    for (const auto& [chunk, carrier] : item->in_flight) ++confirmed_[carrier];
   erase(id);
 }
 
@@ -81,6 +87,7 @@ void BlobSender::on_decline(const BlobDecline& decline) {
 
 void BlobSender::on_new_session() {
   abandoned_.clear();
+  confirmed_.clear();  // it numbers its connections anew
   for (Item& item : queue_) {
     item.known = false;
     item.offered = false;
@@ -89,6 +96,7 @@ void BlobSender::on_new_session() {
 }
 
 void BlobSender::on_connection_lost(ConnectionNumber connection) {
+  confirmed_.erase(connection);
   for (Item& item : queue_) {
     for (auto chunk = item.in_flight.begin(); chunk != item.in_flight.end();) {
       if (chunk->second != connection) {
@@ -191,6 +199,11 @@ std::uint64_t BlobSender::in_flight(ConnectionNumber connection) const {
   for (const Item& item : queue_)
     for (const auto& [chunk, carrier] : item.in_flight) chunks += carrier == connection ? 1 : 0;
   return chunks;
+}
+
+std::uint64_t BlobSender::confirmed(ConnectionNumber connection) const {
+  const auto chunks = confirmed_.find(connection);
+  return chunks == confirmed_.end() ? 0 : chunks->second;
 }
 
 BlobSender::Item* BlobSender::find(const BlobId& id) {

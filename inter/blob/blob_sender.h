@@ -51,6 +51,8 @@ class BlobSender {
   std::uint64_t bytes_left() const;  // not confirmed, the last chunks taken for full ones
   bool exhausted() const;            // all are under way or confirmed
   std::uint64_t in_flight(ConnectionNumber connection) const;  // chunks, not acknowledged
+  // Chunks that went out on it and were acknowledged; grows while the connection lasts.
+  std::uint64_t confirmed(ConnectionNumber connection) const;
   std::string describe() const;  // what is under way, for a log; empty if nothing is
 
  private:
@@ -75,11 +77,12 @@ class BlobSender {
 
   const Spool& spool_;
   std::string peer_;
-  std::deque<Item> queue_;        // in the order of the pushes
-  std::deque<BlobId> abandoned_;  // the peer is still to be told
-  bool pushed_next_ = true;       // or what the peer asked for
-  bool asks_first_ = false;       // the peer declined something, and nothing was welcome since
-  LogBudget log_{3};              // lines a minute of a kind
+  std::deque<Item> queue_;                               // in the order of the pushes
+  std::map<ConnectionNumber, std::uint64_t> confirmed_;  // chunks
+  std::deque<BlobId> abandoned_;                         // the peer is still to be told
+  bool pushed_next_ = true;                              // or what the peer asked for
+  bool asks_first_ = false;  // the peer declined something, and nothing was welcome since
+  LogBudget log_{3};         // lines a minute of a kind
 };
 
 }  // namespace causeway::inter

@@ -25,10 +25,17 @@ constexpr std::uint64_t kNoRateLimit = 1'000'000'000'000;
 
 DataConnections::DataConnections(const MeshOptions& options, const std::string& peer,
                                  const BlobSender& outgoing, LinkMeter& meter, bool restarts)
-    : options_(options), peer_(peer), outgoing_(outgoing), meter_(meter), restarts_(restarts) {}
+    : options_(options),
+      peer_(peer),
+      outgoing_(outgoing),
+      meter_(meter),
+      restarts_(restarts),
+      answer_deadline_(kControlDeadlines * options.idle_deadline) {}
 
 ConnectionNumber DataConnections::add(std::shared_ptr<Connection> connection) {
-  all_[++begun_] = {std::move(connection), Clock::now(), 0};
+  DataConnection& added = all_[++begun_];
+  added.connection = std::move(connection);
+  added.waiting_since = added.unanswered_since = Clock::now();
   set_pace();
   return begun_;
 }
@@ -101,27 +108,55 @@ std::uint64_t DataConnections::newly_delivered_bytes() {
 
 void DataConnections::look(Clock::time_point now) {
   for (auto& [number, data] : all_) {
-    if (const auto figures = data.connection->look()) meter_.on_tcp(number, *figures);
+    if (const auto figures = data.connection->look()) {
+      meter_.on_tcp(number, *figures);
+      data.acked_bytes = figures->acked_bytes;
+    }
     last_progress_ = std::max(last_progress_, data.connection->last_progress());
-    if (outgoing_.in_flight(number) == 0 && !data.connection->inside_frame())
-      data.waiting_since = now;
+    const bool sends = outgoing_.in_flight(number) > 0;
+    if (!sends && !data.connection->inside_frame()) data.waiting_since = now;
+    const std::uint64_t before = std::exchange(data.confirmed, outgoing_.confirmed(number));
+    if (sends && data.confirmed == before) continue;
+    data.unanswered_since = now;
+    data.acked_bytes_then = data.acked_bytes;
   }
 }
 
-void DataConnections::drop_stalled(Clock::time_point now, const std::string& in_flight) {
+// What confirms bytes may be a box in between that keeps them, while more are sent: the peer then
+// waits for the first of them.
+bool DataConnections::is_unanswered(const DataConnection& data, Clock::time_point now) const {
+  return now - data.unanswered_since > answer_deadline_ &&
+         data.acked_bytes - data.acked_bytes_then > kUnansweredBytesMax;
+}
+
+std::string DataConnections::why_stalled(const DataConnection& data, Clock::time_point now) const {
   const auto deadline = meter_.stall_deadline(options_.idle_deadline);
-  for (auto& [number, data] : all_) {
-    const auto idle = now - std::max(data.connection->last_progress(), data.waiting_since);
-    if (idle > deadline && !data.connection->is_closed()) {
-      const bool carried_some = data.connection->moved_bytes() >= kMovedBytesMin;
-      const std::string reason = "no byte moved for " + seconds_text(idle) + " of at most " +
-                                 seconds_text(deadline) + " on a data connection" +
-                                 (carried_some ? "" : kNothingLarge) + "; " + in_flight;
-      spdlog::warn("{}: dropping one of {} data connections to {}: {}", options_.self, all_.size(),
-                   peer_, reason);
-      data.connection->close(Errc::deadline, reason);
-    }
+  const auto idle = now - std::max(data.connection->last_progress(), data.waiting_since);
+  if (idle > deadline) {
+    const bool carried_some = data.connection->moved_bytes() >= kMovedBytesMin;
+    return "no byte moved for " + seconds_text(idle) + " of at most " + seconds_text(deadline) +
+           " on a data connection" + (carried_some ? "" : kNothingLarge);
   }
+  if (!is_unanswered(data, now)) return {};
+  return "it confirmed nothing for " + seconds_text(now - data.unanswered_since) + " of at most " +
+         seconds_text(answer_deadline_) + " on a data connection, though the network took " +
+         std::to_string(data.acked_bytes - data.acked_bytes_then) +
+         " bytes: a proxy in between may keep them";
+}
+
+void DataConnections::drop_stalled(Clock::time_point now, const std::string& in_flight) {
+  bool unanswered = false;
+  for (auto& [number, data] : all_) {
+    if (data.connection->is_closed()) continue;
+    std::string reason = why_stalled(data, now);
+    if (reason.empty()) continue;
+    unanswered = unanswered || is_unanswered(data, now);
+    reason += "; " + in_flight;
+    spdlog::warn("{}: dropping one of {} data connections to {}: {}", options_.self, all_.size(),
+                 peer_, reason);
+    data.connection->close(Errc::deadline, reason);
+  }
+  if (unanswered) answer_deadline_ *= 2;
 }
 
 }  // namespace causeway::inter

@@ -2,6 +2,7 @@
 // still.
 #pragma once
 
+#include <chrono>
 #include <cstdint>
 #include <map>
 #include <memory>
@@ -53,7 +54,15 @@ class DataConnections {
     std::shared_ptr<Connection> connection;
     Clock::time_point waiting_since;       // when nothing was last seen to be under way on it
     std::uint32_t delivered_segments = 0;  // as TCP said when last looked at
+    std::uint64_t acked_bytes = 0;         // likewise
+    std::uint64_t confirmed = 0;           // chunks, by the peer itself, when last looked at
+    // When that last grew, or nothing was under way; and what TCP had delivered by then.
+    Clock::time_point unanswered_since;
+    std::uint64_t acked_bytes_then = 0;
   };
+  // Why it is to be dropped; empty if it is not.
+  std::string why_stalled(const DataConnection& data, Clock::time_point now) const;
+  bool is_unanswered(const DataConnection& data, Clock::time_point now) const;
   std::size_t connections_for(std::uint64_t bytes) const;
   std::size_t senders() const;  // connections that send now
 
@@ -66,6 +75,7 @@ class DataConnections {
   ConnectionNumber begun_ = 0;
   std::size_t sharing_ = kDataConnectionsMax;  // connections that send in this burst
   std::size_t took_part_ = 0;                  // when it was last asked
+  std::chrono::milliseconds answer_deadline_;  // doubles each time: a box may hold back a lot
   Clock::time_point last_progress_{};
 };
 

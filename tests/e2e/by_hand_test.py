@@ -134,7 +134,7 @@ class ByHand(RunByHand):
 
     def test_two_regions_and_a_witness_go_on_when_one_region_is_gone(self):
         config = self.config(addresses=self.addresses, steps=20_000)
-        text = config.read_text().replace("[sync]", "[sync]\ncontributions_min = 1")
+        text = config.read_text()
         third = text.rindex("[[regions]]")
         config.write_text(text[:third] + f"""
 [witness]

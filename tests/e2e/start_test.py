@@ -1,7 +1,9 @@
 """What a process lacks at its start and the world may mend is waited for, with a line, and then ends it with exit code 75."""
+import os
 import shutil
 import signal
 import socket
+import subprocess
 import unittest
 
 from harness import CAUSEWAY, REGIONS, free_port, namespaces_allowed, wait_until
@@ -80,6 +82,16 @@ class Start(RunByHand):
             self.assertIn("Read-only file system", self.finish(self.in_mounts(read_only, *command), code=TRY_AGAIN))
         process = self.in_mounts(f"{read_only} && {{ (until [ -e mended ]; do sleep 0.1; done; mount -o remount,rw run) & }}", *self.command("--found"))
         self.goes_on(process, "Read-only file system", (self.directory / "mended").touch)
+
+    # Their stacks find no room, as where the system allows no more of them.
+    @unittest.skipIf(os.environ.get("CAUSEWAY_SANITIZE"), "sanitizers need all addresses")
+    def test_threads_that_cannot_be_started(self):
+        for subcommand, flags in (("coordinator", ("--found",)), ("worker", ())):
+            told = subprocess.run(["prlimit", f"--stack={1 << 40}", f"--as={4 << 30}", *map(str, self.command(*flags, subcommand=subcommand))],
+                                  capture_output=True, text=True, check=False, timeout=60)
+            self.assertEqual(told.returncode, TRY_AGAIN, told.stderr)
+            self.assertIn("no more threads can be started", told.stderr)
+            self.assertIn("ulimit -u", told.stderr)
 
     def test_a_mistake_is_not_waited_for(self):
         address = f"127.0.0.1:{free_port()}"

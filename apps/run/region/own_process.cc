@@ -1,6 +1,7 @@
 #include "apps/run/region/own_process.h"
 
 #include <fcntl.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <sysexits.h>
 #include <unistd.h>
@@ -12,6 +13,7 @@
 #include <cstdlib>
 #include <cstring>
 #include <filesystem>
+#include <new>
 #include <optional>
 #include <system_error>
 #include <thread>
@@ -101,6 +103,22 @@ void explain_bus_errors() {
   action.sa_sigaction = on_bus_error;
   action.sa_flags = SA_SIGINFO;
   ::sigaction(SIGBUS, &action, nullptr);
+}
+
+// Allocates nothing.
+void end_without_memory() {
+  write_error("causeway: the system gives this process no more memory");
+  rlimit addresses{};
+  if (::getrlimit(RLIMIT_AS, &addresses) == 0 && addresses.rlim_cur != RLIM_INFINITY)
+    write_error(": ulimit -v allows too little. Raise that");
+  else
+    write_error(". End what else needs memory here, or raise the limit of its control group");
+  write_error("; what is on disk is whole, so start the same command again\n");
+  _exit(EXIT_FAILURE);
+}
+
+void explain_missing_memory() {
+  std::set_new_handler(end_without_memory);
 }
 
 void occupy_standard_streams() {

@@ -35,6 +35,11 @@ void outlive_readers();
 // know why.
 void explain_bus_errors();
 
+// Ends this process (1) with a line that says what to do, where the system gives it no more memory,
+// on whatever thread that happens. Otherwise "std::bad_alloc" would be all that is told.
+void explain_missing_memory();
+[[noreturn]] void end_without_memory();  // of whoever catches std::bad_alloc
+
 // Standard input, output and error of whoever was started without (2>&-).
 
 // Opens /dev/null in their place: the next file would take it, a state or a socket, and lines of

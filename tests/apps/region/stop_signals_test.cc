@@ -7,6 +7,8 @@
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
+#include <limits>
+#include <new>
 #include <optional>
 #include <string>
 #include <thread>
@@ -206,6 +208,23 @@ TEST_F(Signals, OfOtherMemoryAreLeftAlone) {
     std::exit(0);
   };
   EXPECT_EXIT(sent(), testing::KilledBySignal(SIGBUS), "");
+}
+
+// On a thread of its own: nobody catches what is thrown there.
+TEST(Memory, ThatIsMissingIsNamed) {
+  GTEST_FLAG_SET(death_test_style, "threadsafe");
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+  GTEST_SKIP() << "a sanitizer ends such a process itself";
+#endif
+  const auto statement = [] {
+    explain_missing_memory();
+    std::thread([] {
+      volatile std::size_t too_much = std::numeric_limits<std::ptrdiff_t>::max() / 2;
+      ::operator delete(::operator new(too_much));
+    }).join();
+  };
+  EXPECT_EXIT(statement(), testing::ExitedWithCode(1),
+              "causeway: the system gives this process no more memory.*start the same command");
 }
 
 TEST(StandardStreams, ThatAreClosedAreNoFilesThatAreOpenedLater) {

@@ -30,7 +30,7 @@ struct ClusterOptions {
   std::string witness{};  // one of the regions
   bool forked = false;    // begins with another run's snapshot, which the first region has
   Round staleness_max = 2;
-  std::size_t contributions_min = 0;  // 0: most regions
+  std::size_t contributions_min = 0;  // 0: most, witnesses counted
   Time election = std::chrono::seconds{2};
   Time grace_min = std::chrono::seconds{2}, grace_max = std::chrono::seconds{20};
   std::uint32_t fragments = 1;

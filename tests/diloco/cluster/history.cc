@@ -153,7 +153,10 @@ void History::check_record(const CommitRecord& record, const Evidence& evidence)
     });
   };
   const auto counted = static_cast<std::size_t>(std::ranges::count_if(membership_.members, counts));
-  const std::size_t least = contributions_min_ > 0 ? contributions_min_ : counted / 2 + 1;
+  const std::size_t most = (counted + witnesses) / 2 + 1;
+  const std::size_t least = contributions_min_ > 0 ? contributions_min_
+                            : most > witnesses     ? most - witnesses
+                                                   : 1;
   if (contributors.size() < least) {
     throw Violation("a round committed with too few contributions");
   }

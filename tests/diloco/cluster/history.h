@@ -19,7 +19,7 @@ class Violation : public std::runtime_error {
 
 class History {
  public:
-  // `contributions_min`: regions that a round needs; 0: most.
+  // `contributions_min`: regions that a round needs; 0: most, together with the witnesses.
   explicit History(std::size_t contributions_min) : contributions_min_(contributions_min) {}
   void made(const Contribution& contribution);
   void summed(const inter::BlobId& sum, Round round);

@@ -185,6 +185,23 @@ std::vector<std::string> regions_of(const std::vector<Contribution>& contributio
   return regions;
 }
 
+// The default: most regions, and with a witness those who are most members together with it.
+TEST(ContributionsMin, IsOfOneOfTwoRegionsWithAWitness) {
+  Membership members;
+  const auto wanted = [&members](const std::string& region, bool witness) {
+    members = with(members, {.region = region, .witness = witness, .incarnation = "1"});
+    return members.most_of(members.region_count());
+  };
+  EXPECT_EQ(wanted("a", false), 1U);
+  EXPECT_EQ(wanted("b", false), 2U);
+  EXPECT_EQ(wanted("v", true), 1U);
+  EXPECT_EQ(wanted("c", false), 2U);
+  EXPECT_EQ(wanted("d", false), 2U);
+  EXPECT_EQ(wanted("w", true), 2U);
+  members = without(without(members, "c"), "d");
+  EXPECT_EQ(wanted("x", true), 1U) << "never none";
+}
+
 TEST_F(DeciderTest, LeavesOutTheContributionOfAnotherState) {
   give(contribution("a", 100, 1));
   give(contribution("b", 100, 2));

@@ -104,7 +104,7 @@ TEST(T4, OneLinkThatIsGoneTakesNoRegionOut) {
 
 // T4: a witness brings messages, and no payloads: nobody waits for those.
 TEST(T4, WhatAWitnessCannotBringIsNotWaitedFor) {
-  ClusterOptions options{.rounds = 1000, .witness = "c", .contributions_min = 1, .push_loss = 0};
+  ClusterOptions options{.rounds = 1000, .witness = "c", .push_loss = 0};
   Cluster cluster(options);
   cluster.run_until(seconds{20});
   const std::string leader = cluster.leader().value();

@@ -57,6 +57,8 @@ TEST_F(Transfer, ConnectionsStealWorkFromEachOther) {
   EXPECT_EQ(link_->sender.in_flight(1), 1U);
   link_->carry_answers();
   EXPECT_EQ(link_->sender.in_flight(2), 0U);
+  EXPECT_EQ(link_->sender.confirmed(2), 2U);
+  EXPECT_EQ(link_->sender.confirmed(1), 0U);
   EXPECT_FALSE(link_->draw(2)) << "the rest is under way";
   link_->deliver(1);
   run(*link_);

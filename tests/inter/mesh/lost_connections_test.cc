@@ -1,4 +1,8 @@
 // Connections that drop or go silent in the middle of a transfer.
+#include <functional>
+
+#include <asio/steady_timer.hpp>
+
 #include "inter/mesh/mesh.h"
 #include "tests/inter/mesh/mesh_fixture.h"
 
@@ -9,6 +13,7 @@ using testing::HasSubstr;
 
 constexpr std::size_t kCutBlobBytes = 10'000'000;
 constexpr std::size_t kLargeCutBlobBytes = 64'000'000;
+constexpr std::size_t kPushedBytes = 300'000;
 
 class ProxyTest : public MeshTest {
  protected:
@@ -99,6 +104,31 @@ TEST_F(ProxyTest, SilenceBeyondTheIdleDeadlineDropsTheLinkAndSaysWhatWasUnderWay
   EXPECT_THAT(a().downs[0], HasSubstr("b:nothing arrived for "));
   EXPECT_THAT(a().downs[0], HasSubstr("sending blob "));
   EXPECT_THAT(a().downs[0], HasSubstr("% confirmed"));
+}
+
+// What follows goes the same way and keeps its bytes moving, so that it never stands still.
+TEST_F(ProxyTest, AConnectionWhoseBytesAProxyKeepsIsReplaced) {
+  MeshOptions dialler = options("a");
+  dialler.data_connections = 1;
+  dialler.idle_deadline = std::chrono::seconds(1);
+  start_dialler(dialler);
+  const BlobId before = a().spool.put(make_bytes(kCutBlobBytes));
+  a().mesh->push_blob("b", before);
+  ASSERT_TRUE(run_until([&] { return b().spool.has(before); }));
+  proxy_->swallow();
+  const BlobId kept = a().spool.put(make_bytes(kPushedBytes, 2));
+  a().mesh->push_blob("b", kept);
+  unsigned seed = 2;
+  asio::steady_timer timer(context_);
+  const std::function<void()> push_more = [&] {
+    a().mesh->push_blob("b", a().spool.put(make_bytes(kPushedBytes, ++seed)));
+    timer.expires_after(std::chrono::milliseconds(50));
+    timer.async_wait([&push_more](const std::error_code& ended) {
+      if (!ended) push_more();
+    });
+  };
+  push_more();
+  EXPECT_TRUE(run_until([&] { return b().spool.has(kept); }));
 }
 
 // As on a slow path, where bulk takes the place of control packets.

@@ -62,6 +62,7 @@ struct CutProxy::Pipe {
   tcp::socket client, server;
   bool first = false;
   bool large = true;  // segments
+  bool swallows = false;
   std::size_t passed_bytes = 0;
   std::array<char, 16384> up, down;
 };
@@ -119,6 +120,9 @@ void CutProxy::pass(const Stalled& read) {
   if (forward && cut_one(*pipe)) {
     return;
   }
+  if (forward && pipe->swallows && !error) {
+    return pump(pipe, forward);
+  }
   forwarded_bytes_ += forward ? size : 0;
   if (forward && pipe->first && recorded_.size() < (1U << 20)) {
     recorded_.append(pipe->up.data(), size);
@@ -137,6 +141,14 @@ void CutProxy::pass(const Stalled& read) {
                         self->pump_on(pipe, forward);
                       }
                     });
+}
+
+void CutProxy::swallow() {
+  for (const auto& weak : pipes_) {
+    if (const auto pipe = weak.lock()) {
+      pipe->swallows = !pipe->first;
+    }
+  }
 }
 
 void CutProxy::resume() {

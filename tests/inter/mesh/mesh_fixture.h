@@ -73,6 +73,8 @@ class CutProxy : public std::enable_shared_from_this<CutProxy> {
     first_stalled_ = true;
     pause_ = pause;
   }
+  // What goes towards the target is taken and lost, on all connections of now but the first.
+  void swallow();
   void resume();  // what was stalled goes on where it was
   // As a path that drops large packets: what becomes of connections that have large segments. But
   // with stall_all the first one lives on, as its messages are small.
