@@ -58,6 +58,14 @@ std::vector<std::string> FollowedRegions::names() const {
   return names;
 }
 
+std::vector<std::string> FollowedRegions::in_order(const std::vector<std::string>& regions) const {
+  std::vector<std::string> ordered = names();
+  std::erase_if(ordered, [&regions](const std::string& name) {
+    return std::ranges::find(regions, name) == regions.end();
+  });
+  return ordered;
+}
+
 asio::awaitable<FollowerLink*> FollowedRegions::nearest() {
   if (Place* const place = find(connected_); place != nullptr && place->link)
     co_return place->link.get();

@@ -56,6 +56,8 @@ class FollowedRegions {
   void drop(const std::string& region, const std::string& why);
 
   std::vector<std::string> names() const;  // in their order
+  // Those of `regions` that can be asked, in their order: who was dropped comes last.
+  std::vector<std::string> in_order(const std::vector<std::string>& regions) const;
   const inter::TlsContext& context() const { return context_; }
   std::uint64_t received_bytes() const;  // so far, from all
   std::string connected() const;         // whom the last nearest() gave; empty: nobody

@@ -98,7 +98,7 @@ asio::awaitable<void> Follower::confirm(const std::string& main,
                                         SignedLedger::Signatures& signatures) {
   const diloco::FollowerQuestion question{
       .first = run_.entries() + told_.size() - 1, .wait = true, .most = 1};
-  for (const std::string& region : run_.trusted()) {
+  for (const std::string& region : regions_.in_order(run_.trusted())) {
     if (run_.enough(signatures)) co_return;
     if (region == main || signatures.contains(region)) continue;
     Link* const link = co_await regions_.link(region);

@@ -103,7 +103,8 @@ asio::awaitable<std::size_t> Follower::count_that_say(Link& link, diloco::Snapsh
                                                       std::optional<diloco::Applied> end) {
   const diloco::FollowerQuestion question{.first = run_.entries(), .wait = false};
   std::size_t same = 0;
-  for (const std::string& region : run_.trusted()) {
+  for (const std::string& region : regions_.in_order(run_.trusted())) {
+    if (1 + same >= run_.needed()) break;
     if (region == link.region()) continue;
     Link* const other = co_await regions_.link(region);
     if (other == nullptr) continue;

@@ -120,7 +120,7 @@ asio::awaitable<WeightsVotes> WeightsFollower::hear(Link& link,
   WeightsVotes votes(options_.trusted, options_.signatures);
   votes.add(link.region(), answer, regions_.context());
   std::size_t elsewhere = 0;  // in another run
-  for (const std::string& region : votes.trusted()) {
+  for (const std::string& region : regions_.in_order(votes.trusted())) {
     const auto agreed = choose(votes, answer);
     const bool enough = agreed && !(held_ && held_->same_weights(agreed->weights));
     if (enough && (!answer.finished || votes.end())) break;
