@@ -32,7 +32,8 @@ std::size_t Membership::region_count() const {
 }
 
 std::size_t Membership::most_of(std::size_t regions) const {
-  const std::size_t witnesses = members.size() - region_count();
+  const auto witnesses = static_cast<std::size_t>(std::ranges::count_if(
+      members, [](const Member& member) { return member.witness && !member.incarnation.empty(); }));
   const std::size_t majority = (regions + witnesses) / 2 + 1;
   return majority > witnesses ? majority - witnesses : 1;
 }

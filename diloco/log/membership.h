@@ -46,7 +46,7 @@ struct Membership {
   std::size_t majority() const { return members.size() / 2 + 1; }
   std::set<std::string> regions() const;  // that train
   std::size_t region_count() const;       // of them
-  // How few of so many regions, one at least, are a majority together with the witnesses.
+  // How few of so many regions, one at least, are a majority together with the witnesses that came.
   std::size_t most_of(std::size_t regions) const;
 };
 

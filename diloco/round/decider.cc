@@ -332,16 +332,22 @@ std::size_t Decider::holders_required(Time now) const {
 // Late contributions can fill a round at which one region stands alone. Its word for the state is
 // not enough while another one is there that can still say what it holds: a damaged memory or a lie
 // would become the run's state. If that one never comes, there is no fresh work to wait for either.
+// A round that one of two regions may fill alone, with a witness, waits no longer than for work:
+// the other's worker may be gone, and this region is to go on without it.
 bool Decider::rests_on_one_word() const {
   const std::map<std::string, Digest> states = states_at_round();
-  if (round_ == 0 || states.size() != 1 || contributors() < 2) return false;
-  return std::ranges::any_of(membership_.regions(), [this, &states](const std::string& region) {
+  const bool alone = contributors() < 2;
+  if (round_ == 0 || states.size() != 1 || (alone && options_.contributions_min > 0)) return false;
+  const std::set<std::string>& others = alone ? attached_ : membership_.regions();
+  return std::ranges::any_of(others, [this, &states](const std::string& region) {
     return up_.contains(region) && !states.contains(region);
   });
 }
 
 std::optional<Time> Decider::deadline() const {
-  if (!quorum_at_ || rests_on_one_word()) return std::nullopt;
+  if (!quorum_at_) return std::nullopt;
+  if (rests_on_one_word())
+    return contributors() < 2 ? std::optional(*quorum_at_ + grace_.length()) : std::nullopt;
   Time deadline = *quorum_at_ + grace();
   // What moves but is late is listed later, if that may be.
   const auto told =
@@ -496,7 +502,11 @@ std::string Decider::waiting_for(Time now) const {
   // Until enough are held nothing bounds the round.
   const std::optional<Time> until = count < contributions_min() ? std::nullopt : latest_end();
   if (until && now < *until) return text + ", at most " + in_seconds(*until - now) + " more";
-  return fmt::format("{}; it needs {} contributions and has {}", text, contributions_min(), count);
+  return fmt::format("{}; it needs {} and has {}", text,
+                     contributions_min() == 1
+                         ? "1 contribution"
+                         : std::to_string(contributions_min()) + " contributions",
+                     count);
 }
 
 }  // namespace causeway::diloco

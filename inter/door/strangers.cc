@@ -27,25 +27,13 @@ std::string network_of(const std::string& host) {
   return none ? host : owner_of(address).to_string();
 }
 
-double HandshakeBudget::Bucket::taken_by(Clock::time_point now, const HandshakeRate& rate) const {
-  const double passed_s = std::chrono::duration<double>(now - at).count();
-  return std::max(0.0, taken - passed_s * rate.per_s);
-}
-
-bool HandshakeBudget::Bucket::take(Clock::time_point now, const HandshakeRate& rate) {
-  const double before = taken_by(now, rate);
-  if (before + 1 > rate.at_once) return false;
-  *this = {before + 1, now};
-  return true;
-}
-
 bool HandshakeBudget::take(const asio::ip::address& address, Clock::time_point now) {
   const asio::ip::address owner = owner_of(address);
   if (const auto known = expected_.find(owner); known != expected_.end())
     return known->second.take(now, limits_.expected);
   forget_rested(stranger_, limits_.stranger, now);
   // Who is refused for what others took does not remember it as its own.
-  return strangers_.taken_by(now, limits_.strangers) + 1 <= limits_.strangers.at_once &&
+  return strangers_.taken(now, limits_.strangers) + 1 <= limits_.strangers.at_once &&
          stranger_[owner].take(now, limits_.stranger) && strangers_.take(now, limits_.strangers);
 }
 
@@ -62,7 +50,7 @@ bool HandshakeBudget::expects(const asio::ip::address& address) const {
 void HandshakeBudget::forget_rested(Buckets& buckets, const HandshakeRate& rate,
                                     Clock::time_point now) {
   if (buckets.size() < kAddressesMax) return;
-  std::erase_if(buckets, [&](const auto& one) { return one.second.taken_by(now, rate) == 0; });
+  std::erase_if(buckets, [&](const auto& one) { return one.second.taken(now, rate) == 0; });
 }
 
 }  // namespace causeway::inter

@@ -15,6 +15,7 @@
 
 #include "inter/base/error.h"
 #include "inter/base/limits.h"
+#include "inter/base/token_bucket.h"
 
 namespace causeway::inter {
 
@@ -23,10 +24,7 @@ namespace causeway::inter {
 // together have one, and addresses that members come from have their own, which no stranger
 // elsewhere can use up. Clocks are given, none is read.
 
-// Handshakes per second on average, and how many at once after a pause.
-struct HandshakeRate {
-  double per_s = 0, at_once = 0;
-};
+using HandshakeRate = TokenRate;
 
 struct HandshakeLimits {
   HandshakeRate stranger{100, 400};   // one address; of IPv6 one network of 64 bits
@@ -49,20 +47,13 @@ class HandshakeBudget {
   bool expects(const asio::ip::address& address) const;
 
  private:
-  struct Bucket {
-    double taken = 0;
-    Clock::time_point at{};  // when it was so
-
-    double taken_by(Clock::time_point now, const HandshakeRate& rate) const;
-    bool take(Clock::time_point now, const HandshakeRate& rate);
-  };
-  using Buckets = std::map<asio::ip::address, Bucket>;
+  using Buckets = std::map<asio::ip::address, TokenBucket>;
 
   static void forget_rested(Buckets& buckets, const HandshakeRate& rate, Clock::time_point now);
 
   HandshakeLimits limits_;
   Buckets stranger_, expected_;
-  Bucket strangers_;
+  TokenBucket strangers_;
 };
 
 // Whose an address is: of IPv6 whoever has one has all of its network of 64 bits.

@@ -14,6 +14,7 @@ namespace {
 constexpr double kUnsentSeconds = 0.03;
 constexpr std::uint64_t kBytesOfAConnection = 4U << 20;  // in a burst, before another helps
 constexpr double kLossThatKeepsWindowsSmall = 0.0005;    // share of segments
+constexpr int kAnswerDeadlinesMax = 32;  // idle deadlines, until a chunk is confirmed
 constexpr const char* kNothingLarge =
     ", and hardly any since it was made: large packets may be lost on the way (MTU; `causeway "
     "doctor` tells)";
@@ -156,7 +157,8 @@ void DataConnections::drop_stalled(Clock::time_point now, const std::string& in_
                  peer_, reason);
     data.connection->close(Errc::deadline, reason);
   }
-  if (unanswered) answer_deadline_ *= 2;
+  if (unanswered)
+    answer_deadline_ = std::min(2 * answer_deadline_, kAnswerDeadlinesMax * options_.idle_deadline);
 }
 
 }  // namespace causeway::inter

@@ -23,7 +23,7 @@ namespace {
 using Clock = std::chrono::steady_clock;
 
 // Each costs a handshake, and a third region may ask for as many as it likes.
-constexpr double kBegunPerS = 2, kBegunAtOnce = 32;
+constexpr TokenRate kBegun{.per_s = 2, .at_once = 32};
 
 Relay end_of(const Relay& relay) {
   return {.step = Relay::Step::end, .number = relay.number, .region = relay.region, .bytes = {}};
@@ -36,16 +36,6 @@ asio::awaitable<void> sleep(asio::steady_timer& timer, std::chrono::milliseconds
 }
 
 }  // namespace
-
-bool Peer::takes_another_detour() {
-  const auto now = Clock::now();
-  const double passed_s = std::chrono::duration<double>(now - begun_at).count();
-  const double left = std::max(0.0, begun - kBegunPerS * passed_s);
-  if (left + 1 > kBegunAtOnce) return false;
-  begun = left + 1;
-  begun_at = now;
-  return true;
-}
 
 // ---- Who reaches whom ----
 
@@ -163,7 +153,8 @@ void MeshCore::on_relayed(Peer& carrier, const Relay& relay) {
 bool MeshCore::answer(Peer& carrier, const Relay& relay) {
   const auto found = peers_.find(relay.region);
   const bool welcome = options_.detours && found != peers_.end() && found->first < options_.self &&
-                       found->second.get() != &carrier && carrier.takes_another_detour();
+                       found->second.get() != &carrier &&
+                       carrier.begun.take(TokenBucket::Clock::now(), kBegun);
   if (!welcome) return false;
   const PeerPtr& peer = found->second;
   try {
@@ -246,6 +237,8 @@ std::shared_ptr<Session> MeshCore::begin_detour_session(const PeerPtr& peer,
       peer->linked() && !peer->session->is_closed() && is_beside(nonce, *peer->session);
   const bool stays = !beside && (begins_detours_to(*peer) || peer->is_fresh());
   if (peer->linked() && stays) throw LinkError(Errc::refused, kOtherLinkReason);
+  if (beside && peer->session->was_left(detour_number(nonce)))
+    throw LinkError(Errc::refused, "the other end has left it again");
   peer->detour_backoff.reset();
   return beside ? begin_beside(peer, control, nonce, via) : begin(peer, control, nonce, via);
 }

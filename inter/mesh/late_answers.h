@@ -41,6 +41,8 @@ class LateAnswers {
     patience_ = again ? std::min(2 * patience_, kLongest * bound_) : kShortest * bound_;
     well_since_.reset();
   }
+  // The other way was lost, or is left.
+  void judge_anew() { late_since_.reset(); }
   // The link is new, or carries messages again.
   void on_new_link(Clock::time_point now) {
     avoided_ = false;

@@ -15,6 +15,8 @@
 namespace causeway::inter {
 namespace {
 
+// Each makes both ends say everything anew.
+constexpr TokenRate kLeft{.per_s = 0.5, .at_once = 16};
 constexpr std::size_t kNamesLink = std::tuple_size_v<SessionNonce> / 2;  // bytes of the nonce
 
 }  // namespace
@@ -55,10 +57,12 @@ std::shared_ptr<Session> MeshCore::begin_beside(const PeerPtr& peer,
   return peer->beside;
 }
 
-// Messages go over the link again. `tells`: the other end does not know.
+// Messages go over the link again. `tells`: the other end does not know. Whether its answers come
+// too late is judged anew: detours that are lost at once must not take all time from it.
 void MeshCore::leave_beside(Peer& peer, const std::string& reason, bool tells) {
   const auto left = std::exchange(peer.beside, nullptr);
   left->close(Errc::refused, reason);
+  peer.answers.judge_anew();
   if (tells) peer.session->unmute();
   begin_anew(peer, "messages go over the link again: " + reason);
 }
@@ -67,6 +71,8 @@ void MeshCore::leave_beside(Peer& peer, const std::string& reason, bool tells) {
 // link.
 void MeshCore::on_messages_here(Peer& peer, std::uint64_t detour) {
   const std::string reason = "the other end left the detour";
+  if (!peer.left.take(TokenBucket::Clock::now(), kLeft))
+    throw LinkError(Errc::refused, "it leaves detours ever again");
   const bool known = detour == peer.session->last_detour();
   if (peer.beside && known)
     leave_beside(peer, reason, false);

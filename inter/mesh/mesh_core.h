@@ -17,6 +17,7 @@
 #include "inter/base/async.h"
 #include "inter/base/limits.h"
 #include "inter/base/retry.h"
+#include "inter/base/token_bucket.h"
 #include "inter/door/strangers.h"
 #include "inter/door/tls_door.h"
 #include "inter/mesh/connection.h"
@@ -113,8 +114,6 @@ struct Peer {
   void close(std::error_code code, const std::string& reason);  // what there is of the two
   // The direct link is young: another one is no proof that it is dead.
   bool is_fresh() const;
-  // Of those by way of this peer that others begin: within what handshakes may cost.
-  bool takes_another_detour();
 
   // Whether we dial at once, and it only if there is no link for a while; both ends must come to
   // the same answer. A region that cannot be dialled dials everybody.
@@ -158,8 +157,8 @@ struct Peer {
   std::size_t detours_tried = 0;
   BlobSender nothing;      // is sent that way
   LinkMeter others_links;  // are measured that way
-  double begun = 0;        // by others, by way of this peer, lately
-  std::chrono::steady_clock::time_point begun_at{};
+  TokenBucket begun;       // by others, by way of this peer
+  TokenBucket left;        // by this peer, beside its link
 };
 
 using PeerPtr = std::shared_ptr<Peer>;

@@ -321,6 +321,7 @@ Session::Clock::duration Session::answer_delay(Clock::time_point now) const {
 // Answered whatever it is about: the peer hears nothing of us before.
 void Session::on_messages_here(std::uint64_t detour) {
   if (detour == detour_) hears_messages_ = true;
+  left_ = detour;
   queue_control(encode_number(FrameType::messages_here_too, detour));
   context_.on_messages_here(detour);
 }

@@ -117,6 +117,7 @@ class Session {
   // It carries them again, and tells the peer. What comes is old until the peer has said the same.
   void unmute();
   std::uint64_t last_detour() const { return detour_; }  // beside it; 0: there was none
+  bool was_left(std::uint64_t detour) const { return detour == left_; }  // by the peer, lately
   void fetch(const BlobId& id);
   void pass(const BlobPass& pass);  // asks the peer to push a blob on
   void tell(const Neighbours& neighbours);
@@ -176,6 +177,7 @@ class Session {
   std::set<asio::steady_timer*> waits_;
   bool closed_ = false;
   std::uint64_t detour_ = 0;
+  std::uint64_t left_ = 0;  // the last detour that the peer said to have left
   bool hears_messages_ = true;
   std::string reason_;
 

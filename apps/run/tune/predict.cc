@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "apps/run/tune/links.h"
+#include "diloco/log/membership.h"
 #include "inter/route/topology.h"
 #include "wan-sim/virtual/internet.h"
 #include "wan-sim/virtual/virtual_wan.h"
@@ -151,8 +152,16 @@ std::vector<std::string> not_rehearsed(const Config& config) {
   return warnings;
 }
 
+// A witness is not rehearsed: only how few regions will do with it.
 diloco::ProtocolOptions rehearsed_protocol(const Config& config) {
   diloco::ProtocolOptions options{config.sync.rules};
+  if (options.contributions_min == 0 && !config.witness.name.empty()) {
+    diloco::Membership members;
+    for (const std::string& region : names_of(config))
+      members = with(members, {.region = region, .incarnation = region});
+    members = with(members, {.region = config.witness.name, .witness = true, .incarnation = "1"});
+    options.contributions_min = members.most_of(members.region_count());
+  }
   options.speed_adaptive_k = false;  // see not_rehearsed()
   return options;
 }

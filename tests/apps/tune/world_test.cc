@@ -50,6 +50,17 @@ TEST(Rehearsal, ASynchronousRoundIsComputeTransferAndAgreement) {
   EXPECT_NEAR(result.sent_bytes / (3 * 2 * 4e6), 1, 0.02);
 }
 
+// No region of it is rehearsed, as it carries no payloads.
+TEST(Rehearsal, KnowsThatWithAWitnessOneOfTwoRegionsWillDo) {
+  Config config;
+  for (const char* name : {"a", "b"}) config.regions.emplace_back().name = name;
+  EXPECT_EQ(rehearsed_protocol(config).contributions_min, 0U);
+  config.witness.name = "v";
+  EXPECT_EQ(rehearsed_protocol(config).contributions_min, 1U);
+  config.sync.rules.contributions_min = 2;
+  EXPECT_EQ(rehearsed_protocol(config).contributions_min, 2U);
+}
+
 TEST(Rehearsal, AnExchangeThatIsAppliedOneRoundLateIsHidden) {
   for (const Variant variant : {Variant::eager, Variant::delayed}) {
     const RehearsalResult result = rehearse(three(50, {variant}), kHundredMegabit);

@@ -194,6 +194,8 @@ TEST(ContributionsMin, IsOfOneOfTwoRegionsWithAWitness) {
   };
   EXPECT_EQ(wanted("a", false), 1U);
   EXPECT_EQ(wanted("b", false), 2U);
+  members = with(members, {.region = "v", .witness = true, .incarnation = ""});
+  EXPECT_EQ(members.most_of(2), 2U) << "it never came";
   EXPECT_EQ(wanted("v", true), 1U);
   EXPECT_EQ(wanted("c", false), 2U);
   EXPECT_EQ(wanted("d", false), 2U);

@@ -14,17 +14,19 @@ class OneWordTest : public ::testing::Test {
  protected:
   static constexpr Decider::Steps kSteps{.next_k = 4, .since_exchange = 4};
 
-  static Decider decider() {
+  static Decider decider() { return decider(2, false); }
+  static Decider decider(std::size_t contributions_min, bool witness) {
     ProtocolOptions options;
     options.self = "a";
     options.pace = {.steps = 400, .k = 4};
-    options.contributions_min = 2;
+    options.contributions_min = contributions_min;
     options.staleness_max = 2;
     options.grace_min = seconds{1};
     options.grace_max = seconds{30};
     Membership membership;
     for (const char* region : {"a", "b", "c"}) {
-      membership = with(membership, {.region = region, .incarnation = "1"});
+      const bool votes_only = witness && region == std::string("c");
+      membership = with(membership, {.region = region, .witness = votes_only, .incarnation = "1"});
     }
     return {options, membership, nullptr};
   }
@@ -83,6 +85,23 @@ TEST_F(OneWordTest, WhoIsUnreachableIsNotWaitedFor) {
   decider_.set_up("c", false);
   decider_.decide(kSteps, seconds{100});
   EXPECT_EQ(decider_.deadline(), seconds{102});  // a quarter of a round's compute
+}
+
+// With a witness one of two regions may fill a round alone. The other one, which took part in the
+// last round, can still say whether it holds the same; but its worker may be gone since.
+TEST_F(OneWordTest, OneOfTwoRegionsWithAWitnessWaitsForTheOthersWordAsLongAsForItsWork) {
+  decider_ = decider(0, true);
+  decider_.set_up("b", true);
+  give("a", 0, 1, Time{0});
+  give("b", 0, 1, Time{0});
+  const auto first = decider_.decide(kSteps, Time{0}).record;
+  ASSERT_TRUE(first);
+  const Time grace = std::chrono::milliseconds{first->next_grace_ms};
+  decider_.open_next(*first);
+  give("a", 1, 66, seconds{100});
+  EXPECT_FALSE(decider_.decide(kSteps, seconds{100}).record);
+  EXPECT_EQ(decider_.deadline(), seconds{100} + grace);
+  EXPECT_TRUE(decider_.decide(kSteps, seconds{100} + grace).record);
 }
 
 }  // namespace

@@ -1,4 +1,5 @@
 // Regions without a link between them that talk by way of a third one, and third regions that lie.
+#include <algorithm>
 #include <deque>
 
 #include <asio/local/connect_pair.hpp>
@@ -389,6 +390,23 @@ TEST_F(LyingThird, WhoLeavesADetourThatNeverBeganIsToldEverythingAnew) {
   EXPECT_THAT(a_->downs.front(), HasSubstr("c:the other end left the detour"));
   EXPECT_EQ(a_->ups, ups + 1);
   EXPECT_TRUE(a_->mesh->stats()["c"].up) << "the link stands";
+}
+
+// Each time what it lacks is sent anew.
+TEST_F(LyingThird, CannotLeaveDetoursAtWill) {
+  Bytes all;
+  for (std::uint64_t detour = 1; detour < 100; ++detour) {
+    const Bytes frame = encode_number(FrameType::messages_here, detour);
+    all.insert(all.end(), frame.begin(), frame.end());
+  }
+  third_.say("a", all);
+  const auto ended = [&] {
+    return std::ranges::any_of(a_->downs, [](const std::string& down) {
+      return down.find("it leaves detours ever again") != std::string::npos;
+    });
+  };
+  ASSERT_TRUE(run_until(ended));
+  EXPECT_LT(a_->downs.size(), 30U);
 }
 
 TEST_F(LyingThird, CannotMakeHandshakesAtWill) {

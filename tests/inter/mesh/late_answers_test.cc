@@ -33,6 +33,17 @@ class LateAnswersTest : public testing::Test {
   LateAnswers answers_{seconds(2)};
 };
 
+// Detours that are lost at once take time from the link: not all of it.
+TEST_F(LateAnswersTest, AfterADetourTheyAreJudgedAnew) {
+  become_late();
+  answers_.judge_anew();
+  EXPECT_FALSE(answers_.are_late(now_));
+  pass(seconds(3), seconds(3));
+  EXPECT_FALSE(answers_.are_late(now_));
+  pass(seconds(2), seconds(3));
+  EXPECT_TRUE(answers_.are_late(now_));
+}
+
 // Its own process had no time to read them.
 TEST_F(LateAnswersTest, WhoLooksLateItselfTakesNothingForLate) {
   for (int i = 0; i < 10; ++i, now_ += milliseconds(2500)) answers_.look(seconds(3), now_);
