@@ -21,7 +21,7 @@ Config config() {
   return config;
 }
 
-HostFigures good() {
+HostFigures good_host() {
   return {.cores = 8,
           .memory = {.total_bytes = 64ULL << 30, .available_bytes = 64ULL << 30, .limit = {}},
           .open_files_max = 1U << 16,
@@ -30,13 +30,13 @@ HostFigures good() {
           .bf16 = true};
 }
 
-Finding about(const Findings& findings, const std::string& subject) {
+Finding about_host(const Findings& findings, const std::string& subject) {
   const auto found = std::ranges::find(findings, subject, &Finding::subject);
   return found == findings.end() ? Finding{} : *found;
 }
 
 TEST(Host, ThatIsGoodHasNoWarning) {
-  for (const Finding& finding : judge_host(good(), config(), "east"))
+  for (const Finding& finding : judge_host(good_host(), config(), "east"))
     EXPECT_EQ(finding.grade, Grade::ok) << finding.subject << ": " << finding.text;
 }
 
@@ -44,19 +44,19 @@ TEST(Host, ThatIsGoodHasNoWarning) {
 TEST(Host, HasTheMemoryThatAWorkerNeedsOrItIsSaid) {
   Config own = config();
   own.data.files = {"text"};
-  HostFigures host = good();
-  EXPECT_EQ(about(judge_host(host, own, "east"), "memory").grade, Grade::ok);
+  HostFigures host = good_host();
+  EXPECT_EQ(about_host(judge_host(host, own, "east"), "memory").grade, Grade::ok);
   host.memory.available_bytes = 1U << 20;
-  EXPECT_EQ(about(judge_host(host, own, "east"), "memory").grade, Grade::warn);
+  EXPECT_EQ(about_host(judge_host(host, own, "east"), "memory").grade, Grade::warn);
   host.memory.total_bytes = 2U << 20;
   host.memory.limit = "/sys/fs/cgroup/job";
-  const Finding refused = about(judge_host(host, own, "east"), "memory");
+  const Finding refused = about_host(judge_host(host, own, "east"), "memory");
   EXPECT_EQ(refused.grade, Grade::fail);
   EXPECT_THAT(refused.text, HasSubstr("/sys/fs/cgroup/job has 2"));
 }
 
 TEST(Host, IsNotGoodWithoutWhatARegionNeeds) {
-  HostFigures host = good();
+  HostFigures host = good_host();
   host.avx2 = false;
   host.busy_cores = 1.1;
   host.busiest = "make (pid 5)";
@@ -64,38 +64,38 @@ TEST(Host, IsNotGoodWithoutWhatARegionNeeds) {
   host.file_bytes_max = 1000;
   host.openmp = {{"OMP_WAIT_POLICY", "ACTIVE"}};
   const Findings findings = judge_host(host, config(), "east");
-  EXPECT_EQ(about(findings, "processor").grade, Grade::warn);
-  EXPECT_THAT(about(findings, "load").text, HasSubstr("most with make (pid 5)"));
-  EXPECT_THAT(about(findings, "open files").advice, HasSubstr("ulimit -n 224"));
-  EXPECT_EQ(about(findings, "file size").grade, Grade::fail);
-  EXPECT_EQ(about(findings, "OpenMP").grade, Grade::warn);
+  EXPECT_EQ(about_host(findings, "processor").grade, Grade::warn);
+  EXPECT_THAT(about_host(findings, "load").text, HasSubstr("most with make (pid 5)"));
+  EXPECT_THAT(about_host(findings, "open files").advice, HasSubstr("ulimit -n 224"));
+  EXPECT_EQ(about_host(findings, "file size").grade, Grade::fail);
+  EXPECT_EQ(about_host(findings, "OpenMP").grade, Grade::warn);
 }
 
 TEST(Host, HasAddressesForAWorker) {
-  HostFigures host = good();
+  HostFigures host = good_host();
   host.address_bytes_max = 1'000'000'000;
-  EXPECT_EQ(about(judge_host(host, config(), "east"), "address space").grade, Grade::fail);
-  EXPECT_THAT(about(judge_host(host, config(), "east"), "address space").advice,
+  EXPECT_EQ(about_host(judge_host(host, config(), "east"), "address space").grade, Grade::fail);
+  EXPECT_THAT(about_host(judge_host(host, config(), "east"), "address space").advice,
               HasSubstr("ulimit -v"));
   host.address_bytes_max = 1ULL << 40;
-  EXPECT_EQ(about(judge_host(host, config(), "east"), "address space").grade, Grade::ok);
+  EXPECT_EQ(about_host(judge_host(host, config(), "east"), "address space").grade, Grade::ok);
 }
 
 TEST(Host, SaysHowManyThreadsFit) {
   Config two = config();
   two.regions[0].workers = 2;
-  EXPECT_THAT(about(judge_host(good(), two, "east"), "OpenMP").advice,
+  EXPECT_THAT(about_host(judge_host(good_host(), two, "east"), "OpenMP").advice,
               HasSubstr("OMP_NUM_THREADS=4"));
-  HostFigures host = good();
+  HostFigures host = good_host();
   host.openmp = {{"OMP_NUM_THREADS", "4"}};
-  EXPECT_EQ(about(judge_host(host, two, "east"), "OpenMP").grade, Grade::ok);
+  EXPECT_EQ(about_host(judge_host(host, two, "east"), "OpenMP").grade, Grade::ok);
 }
 
 TEST(Disk, ThatIsSlowerThanAnElectionFails) {
   Config usual = config();
   usual.sync.rules.election = std::chrono::seconds{2};
   const auto speed = [&](double seconds) {
-    return about(judge_disk({.free_bytes = 1ULL << 40, .sync_median_s = seconds}, usual, "."),
+    return about_host(judge_disk({.free_bytes = 1ULL << 40, .sync_median_s = seconds}, usual, "."),
                  "disk speed")
         .grade;
   };
@@ -106,7 +106,7 @@ TEST(Disk, ThatIsSlowerThanAnElectionFails) {
 
 TEST(Disk, WithoutRoomForTheSpoolFails) {
   const auto room = [](std::uint64_t free) {
-    return about(judge_disk({.free_bytes = free}, config(), "."), "disk room").grade;
+    return about_host(judge_disk({.free_bytes = free}, config(), "."), "disk room").grade;
   };
   EXPECT_EQ(room(1ULL << 40), Grade::ok);
   EXPECT_EQ(room(1ULL << 30), Grade::fail);
