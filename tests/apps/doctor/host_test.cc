@@ -96,7 +96,7 @@ TEST(Disk, ThatIsSlowerThanAnElectionFails) {
   usual.sync.rules.election = std::chrono::seconds{2};
   const auto speed = [&](double seconds) {
     return about_host(judge_disk({.free_bytes = 1ULL << 40, .sync_median_s = seconds}, usual, "."),
-                 "disk speed")
+                      "disk speed")
         .grade;
   };
   EXPECT_EQ(speed(0.01), Grade::ok);
