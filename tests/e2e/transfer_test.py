@@ -246,7 +246,9 @@ class Export(EndToEnd):
         self.assertIn("ledger/records", self.run_causeway("export", self.directory, "--out", self.directory / "x.tar", code=4))
         (self.out / "config.toml").unlink()
         self.assertIn("--config", self.run_causeway("export", self.out, "--out", self.directory / "x.tar", code=2))
-        self.assertIn("No such file", self.run_causeway("export", self.out, "--out", self.directory / "no/x.tar", code=1))
+        self.assertIn("there is no directory", self.run_causeway("export", self.out, "--out", self.directory / "no/x.tar", code=2))
+        self.assertIn("is a directory", self.run_causeway("export", self.out, "--out", self.out, code=2))
+        self.assertEqual([*self.directory.rglob("*.tmp")], [])
         self.assertFalse((self.directory / "x.tar").exists())
 
 
