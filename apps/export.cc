@@ -9,6 +9,7 @@
 #include "apps/commands.h"
 #include "apps/run/config/config.h"
 #include "apps/run/page/format.h"
+#include "apps/run/region/output_file.h"
 #include "apps/run/transfer/export_run.h"
 #include "diloco/files/file_io.h"
 
@@ -28,6 +29,7 @@ run::Exported write_archive(const ExportFlags& flags) {
       diloco::write_all(STDOUT_FILENO, bytes, "standard output");
     });
   }
+  run::check_output_file("--out", flags.out);
   diloco::AtomicFile file(flags.out);
   run::Exported exported =
       run::export_run(flags, [&file](std::span<const std::byte> bytes) { file.append(bytes); });

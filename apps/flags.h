@@ -21,6 +21,9 @@ inline CLI::Validator number_from(double min, double max) {
   return {check, "NUMBER"};
 }
 
+// Rounds, versions and regions are fewer. A number that cannot be read would become another one.
+inline constexpr double kCountMax = 1e15;
+
 // Options that may be repeated and take one value each time.
 
 // As an option of one value: CLI11's lists would swallow what follows the value, such as CONFIG,

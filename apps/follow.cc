@@ -260,8 +260,10 @@ void add_flags(CLI::App& command, FollowFlags& flags) {
                      "HOST:PORT where other followers may read what this one has");
   add_repeated(command, "--from", flags.from,
                "NAME=HOST:PORT of a follower that serves, which is asked before the regions");
-  command.add_option("--signatures", flags.signatures,
-                     "How many regions must have signed a record (default: most of the file's)");
+  command
+      .add_option("--signatures", flags.signatures,
+                  "How many regions must have signed a record (default: most of the file's)")
+      ->check(number_from(0, kCountMax));
   command.add_option("--certificates", flags.certificates,
                      "Directory with ca.crt, NAME.crt and NAME.key (default: "
                      "certificates.directory)");

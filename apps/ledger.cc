@@ -10,6 +10,7 @@
 #include <nlohmann/json.hpp>
 
 #include "apps/commands.h"
+#include "apps/flags.h"
 #include "apps/run/verify/ledger_lines.h"
 
 namespace causeway::apps {
@@ -46,7 +47,8 @@ void add_ledger(CLI::App& app, int& exit_code) {
       ->add_option("DIRECTORY", flags->paths,
                    "Regions' directories, or a run's, which stands for all its regions")
       ->required();
-  command->add_option("--round", flags->round, "This round alone, and all about it");
+  command->add_option("--round", flags->round, "This round alone, and all about it")
+      ->check(number_from(0, kCountMax));
   command->add_flag("--json", flags->json, "Print one JSON object");
   command->callback([flags, &exit_code] { exit_code = show_ledger(*flags); });
 }

@@ -87,14 +87,17 @@ using Options = std::vector<CLI::Option*>;
 // Which states, and what would have become of the run. Gives the options that these are for alone.
 Options add_states(CLI::App& command, ReplayFlags& flags) {
   run::ReplayOptions& options = flags.options;
-  Options own{
-      command.add_option("--from", options.from,
-                         "Begin with the newest state kept that is of this version or before "
-                         "(default: 0)"),
-      command.add_option("--to", options.to, "Last version to compute (default: all)"),
-      command.add_option("--model", options.model,
-                         "Write the model of a version to this directory")};
-  command.add_option("--version", options.model_version, "Which version (default: the last)");
+  Options own{command
+                  .add_option("--from", options.from,
+                              "Begin with the newest state kept that is of this version or before "
+                              "(default: 0)")
+                  ->check(number_from(0, kCountMax)),
+              command.add_option("--to", options.to, "Last version to compute (default: all)")
+                  ->check(number_from(0, kCountMax)),
+              command.add_option("--model", options.model,
+                                 "Write the model of a version to this directory")};
+  command.add_option("--version", options.model_version, "Which version (default: the last)")
+      ->check(number_from(0, kCountMax));
   own.push_back(add_repeated(
       command, "--without", flags.without,
       "REGION@ROUND: compare with the run in which that round did not list that region"));

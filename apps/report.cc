@@ -8,6 +8,7 @@
 
 #include "apps/commands.h"
 #include "apps/run/config/config.h"
+#include "apps/run/region/output_file.h"
 #include "apps/run/region/region_files.h"
 #include "apps/run/replay/credit_table.h"
 #include "apps/run/report/run_report.h"
@@ -54,7 +55,10 @@ std::vector<run::RegionHistory> histories_of(const ReportFlags& flags) {
 }
 
 fs::path file_of(const ReportFlags& flags) {
-  if (!flags.out.empty()) return flags.out;
+  if (!flags.out.empty()) {
+    run::check_output_file("--out", flags.out);
+    return flags.out;
+  }
   const fs::path& first = flags.directories.front();
   if (fs::exists(first / "simulation.json"))
     throw run::ConfigError(first.string() +

@@ -115,6 +115,9 @@ int run_worker(const WorkerFlags& flags) {
   options.local_rank = launched.local_rank;
   options.meeting_host = launched.meeting_host;
   if (flags.synchronous_rank) {
+    if (*flags.synchronous_rank >= flags.synchronous_world)
+      throw run::ConfigError("--synchronous-rank " + std::to_string(*flags.synchronous_rank) +
+                             ": must be below --synchronous-world");
     options.synchronous = {*flags.synchronous_rank, flags.synchronous_world, flags.generation};
   }
   run::watch_stop_signals();
@@ -150,9 +153,12 @@ void add_worker(CLI::App& app, int& exit_code) {
                       "Directory of certificates for that (default: certificates.directory)");
   add_start_wait(*command, flags->start_wait_s);
   CLI::Option* rank =
-      command->add_option("--synchronous-rank", flags->synchronous_rank,
-                          "Fully synchronous baseline: rank among all regions' workers");
+      command
+          ->add_option("--synchronous-rank", flags->synchronous_rank,
+                       "Fully synchronous baseline: rank among all regions' workers")
+          ->check(number_from(0, kCountMax));
   command->add_option("--synchronous-world", flags->synchronous_world, "... of how many")
+      ->check(number_from(1, kCountMax))
       ->needs(rank);
   command->add_option("--generation", flags->generation, "... under this group name")->needs(rank);
   command->callback([flags, &exit_code] { exit_code = run_worker(*flags); });

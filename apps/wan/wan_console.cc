@@ -7,6 +7,7 @@
 
 #include <asio/ip/address.hpp>
 
+#include "apps/run/region/output_file.h"
 #include "wan-sim/base/error.h"
 
 namespace causeway::apps {
@@ -28,7 +29,11 @@ bool is_loopback(const std::string& host) {
 WanConsole::WanConsole(const WanSimFlags& flags, const wan_sim::Scenario& scenario,
                        asio::any_io_executor executor)
     : flags_(flags), scenario_(scenario), executor_(std::move(executor)) {
-  if (!flags.record.empty()) recording_.emplace(flags.record, scenario);
+  if (!flags.control.empty()) run::check_place_of_file("--control", flags.control);
+  if (!flags.record.empty()) {
+    run::check_place_of_file("--record", flags.record);
+    recording_.emplace(flags.record, scenario);
+  }
   if (!flags.http.empty()) api_.emplace(http_address(flags.http));
 }
 

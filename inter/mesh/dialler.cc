@@ -42,9 +42,9 @@ tcp::socket socket_for(const asio::any_io_executor& executor, const tcp::endpoin
 void MeshCore::note_small_segments(Peer& peer, const Connection& connection) {
   if (const auto more = peer.failures.note("small segments")) {
     spdlog::warn(
-        "{}: {} at {} answers to small packets, after large ones stayed unanswered: something on "
-        "the way may drop those in silence (MTU), and small ones cost rate; `causeway doctor` "
-        "tells what to do{}",
+        "{}: {} at {} answers now that it gets small packets, and did not before: it hung for a "
+        "while, or something on the way drops large ones in silence (MTU); small ones cost rate. "
+        "`causeway doctor` tells which it is{}",
         options_.self, peer.name, connection.remote(), *more);
   }
 }

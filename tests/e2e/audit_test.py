@@ -122,6 +122,20 @@ class Audit(EndToEnd):
         payload.unlink()
         self.assertIn("give the directories of other regions as well", self.run_causeway("replay", region, code=4))
 
+    def test_files_that_were_cut_short_are_said_to_be_damaged(self):
+        region = self.run_that_keeps_everything(steps=10)
+        config, result = region / "archive" / "config.toml", region / "result.json"
+        for text in (config.read_text()[:config.stat().st_size // 2], ""):
+            config.write_text(text)
+            said = self.run_causeway("replay", region, code=4)
+            self.assertIn("config.toml is missing or damaged", said)
+            self.assertIn("of another region", said)
+        config.unlink()
+        self.assertIn("config.toml is missing or damaged", self.run_causeway("replay", region, code=4))
+        for text in (result.read_text()[:result.stat().st_size // 2], ""):
+            result.write_text(text)
+            self.assertIn("its result.json is damaged: it is no whole JSON object", self.run_causeway("verify", self.out, code=4))
+
     def test_a_run_that_kept_nothing_is_refused_with_what_to_set(self):
         self.simulate(self.config(steps=10))
         self.assertIn('set ledger.keep = "all"', self.run_causeway("replay", self.out, code=4))
@@ -134,6 +148,9 @@ class Audit(EndToEnd):
         self.assertIn("round 1: ap-northeast 0.333333, eu-west 0.333333, us-east 0.333333", told)
         self.assertIn("steps, waits for the last regions up to", self.run_causeway("ledger", region, "--round", "1"))
         self.assertIn("the ledger has rounds 0 to 1", self.run_causeway("ledger", region, "--round", "2", code=2))
+        for flags in (["ledger", region, "--round"], ["replay", region, "--from"], ["replay", region, "--to"], ["replay", region, "--version"]):
+            for number in ("-1", "99999999999999999999"):
+                self.assertIn(f"{flags[-1]}: {number}: must be a number from 0", self.run_causeway(*flags, number, code=2))
 
 
 @unittest.skipIf(numpy is None, "needs numpy")

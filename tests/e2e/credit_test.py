@@ -46,6 +46,8 @@ class Credit(EndToEnd):
         losses = re.search(r"validation loss: ([\d.]+) as decided, ([\d.]+) as changed",
                            self.run_causeway("replay", self.out, "--without", "eu-west@5", "--loss"))
         self.assertAlmostEqual(worth, float(losses[2]) - float(losses[1]), delta=2e-6)
+        self.assertIn("is a directory: name a file", self.run_causeway("report", self.out, "--out", self.directory, code=2))
+        self.assertEqual([*self.directory.rglob("*.tmp")], [])
         self.run_causeway("report", self.out, "--out", self.directory / "report.html")
         self.assertIn("<h2>Credit</h2>", (self.directory / "report.html").read_text())
 

@@ -185,6 +185,7 @@ class Follow(FollowedRun):
         self.assertIn("nobody.crt", self.run_causeway(*follow, "nobody", code=2))
         self.run_causeway("certs", "--directory", "certificates", "add-observer", "watch")
         self.assertIn("certificate", self.run_causeway(*follow, "watch", code=2))
+        self.assertIn("--signatures: -1: must be a number", self.run_causeway(*follow, "reader", "--signatures", "-1", code=2))
         self.assertIn("no region of that name", self.run_causeway(*follow, "reader", "--region", "nowhere", code=2))
         self.assertIn("outer.lr", self.run_causeway(*follow, "reader", "--set", "outer.lr=0.5", code=2))
         shutil.rmtree(self.served)

@@ -1,4 +1,5 @@
 """A run as one archive, snapshots that a command brings elsewhere, and a whole life of a run: docs/life-of-a-run.md."""
+import gzip
 import hashlib
 import io
 import json
@@ -22,11 +23,14 @@ class Export(EndToEnd):
         self.simulate(self.config(steps=20, **DENSE), "--no-baseline")
         self.run_causeway("export", self.out, "--out", self.archive)
 
-    def refused(self, archive, words="", *flags, code=1):
+    def refused(self, archive, words="", *flags, code=4):
         said = self.run_causeway("import", archive, "--directory", self.imported, *flags, code=code)
         self.assertIn(words, said)
         self.assertEqual(list(self.directory.glob("imported*")), [])
         return said
+
+    def refused_as_damaged(self, archive, words):
+        self.assertIn("take another copy", self.refused(archive, f"{archive}: {words}").lower())
 
     def swap_snapshot(self, region, other):
         """ledger/snapshot of another run's region, with its blob: whole, and its hashes are right."""
@@ -106,12 +110,21 @@ class Export(EndToEnd):
             damaged[offset + chance.randrange(size)] ^= 1 << chance.randrange(8)
             path.write_bytes(damaged)
             if offset != inside[0][0]:  # of the manifest a flip may also hit what is only shown
-                self.refused(path)
+                self.refused(path, f"{path}: the archive")
         for cut in (0, 100, 700, len(whole) // 2, len(whole) - 4096):
             path.write_bytes(whole[:cut])
-            self.refused(path)
-        self.refused(self.directory / "text", "text")
-        self.refused(self.directory / "nothing.tar", "nothing.tar")
+            self.refused_as_damaged(path, "this is no archive" if cut < 512 else "the archive")
+        self.refused_as_damaged(self.directory / "text", "this is no archive of `causeway export`")
+        path.write_bytes(gzip.compress(whole))
+        self.refused_as_damaged(path, "this is no archive of `causeway export`")
+        with open(self.directory / "text", "rb") as stdin:
+            piped = subprocess.run([CAUSEWAY, "import", "-", "--directory", self.imported], stdin=stdin, stderr=subprocess.PIPE, text=True, check=False)
+        self.assertEqual(piped.returncode, 4)
+        self.assertIn("standard input: this is no archive", piped.stderr)
+
+    def test_what_is_no_file_is_no_archive(self):
+        self.refused(self.directory, "is a directory: name the file", code=2)
+        self.refused(self.directory / "nothing.tar", "nothing.tar cannot be opened (No such file", code=2)
 
     def test_hostile_archives_are_refused(self):
         def outside(members):
@@ -131,7 +144,7 @@ class Export(EndToEnd):
 
         self.refused(self.rewritten(outside), "which no export does")
         self.refused(self.rewritten(link), "no plain file")
-        self.refused(self.rewritten(endless), "make room")
+        self.refused(self.rewritten(endless), "make room", code=5)
         self.refused(self.rewritten(lambda members: members + [(tarfile.TarInfo("more"), b"x")]), "more files than it says")
         self.refused(self.rewritten(lambda members: [members[0], *members[:0:-1]]), "belongs")
         self.refused(self.rewritten(lambda members: members[1:]), "was not made by `causeway export`")
@@ -168,7 +181,7 @@ class Export(EndToEnd):
 
     def test_a_snapshot_that_the_signed_ledger_does_not_name_is_not_imported(self):
         trusted = self.out / "certificates"
-        self.refused(self.rewritten(self.forged()), "is not the state that the signed ledger has for it", "--certificates", trusted, code=4)
+        self.refused(self.rewritten(self.forged()), "is not the state that the signed ledger has for it", "--certificates", trusted)
 
         def with_pointer(content):
             def change(members):
@@ -178,14 +191,14 @@ class Export(EndToEnd):
                 return self.packed(members, contents)
             return self.rewritten(change)
 
-        self.refused(with_pointer(None), "has no snapshot yet", "--certificates", trusted, code=4)
-        self.refused(with_pointer(b""), "ledger/snapshot is damaged", "--certificates", trusted, code=4)
-        self.refused(with_pointer(random.Random(3).randbytes(90)), "ledger/snapshot is damaged", "--certificates", trusted, code=4)
+        self.refused(with_pointer(None), "has no snapshot yet", "--certificates", trusted)
+        self.refused(with_pointer(b""), "ledger/snapshot is damaged", "--certificates", trusted)
+        self.refused(with_pointer(random.Random(3).randbytes(90)), "ledger/snapshot is damaged", "--certificates", trusted)
 
     def test_without_certificates_nothing_is_imported(self):
         def change(members):
             return self.packed(members, {info.name: content for info, content in members[1:] if not info.name.startswith("certificates/")})
-        self.refused(self.rewritten(change), "there are no certificates", code=4)
+        self.refused(self.rewritten(change), "there are no certificates")
         self.run_causeway("import", self.rewritten(change), "--directory", self.imported, "--certificates", self.out / "certificates")
 
     def test_no_run_is_forked_from_a_snapshot_that_the_signed_ledger_does_not_name(self):
@@ -233,7 +246,9 @@ class Export(EndToEnd):
         self.assertIn("ledger/records", self.run_causeway("export", self.directory, "--out", self.directory / "x.tar", code=4))
         (self.out / "config.toml").unlink()
         self.assertIn("--config", self.run_causeway("export", self.out, "--out", self.directory / "x.tar", code=2))
-        self.assertIn("No such file", self.run_causeway("export", self.out, "--out", self.directory / "no/x.tar", code=1))
+        self.assertIn("there is no directory", self.run_causeway("export", self.out, "--out", self.directory / "no/x.tar", code=2))
+        self.assertIn("is a directory", self.run_causeway("export", self.out, "--out", self.out, code=2))
+        self.assertEqual([*self.directory.rglob("*.tmp")], [])
         self.assertFalse((self.directory / "x.tar").exists())
 
 

@@ -41,11 +41,24 @@ std::map<std::string, fs::path> by_region(const std::vector<RegionLedger>& ledge
   return directories;
 }
 
+// The file comes from a run, which had no mistake in it.
+void check_kept(const fs::path& config) {
+  try {
+    load_config(config, {});
+  } catch (const ConfigError& error) {
+    refuse_replay(config.string() + " is missing or damaged (" + error.what() +
+                  "): put the archive/config.toml of another region there, or replay that region's "
+                  "directory");
+  }
+}
+
 Config kept_config(const std::vector<RegionLedger>& ledgers,
                    const std::vector<std::string>& overrides) {
   for (const RegionLedger& ledger : ledgers) {
-    if (diloco::has_archive(ledger.directory))
-      return load_config(diloco::archived_config(ledger.directory), overrides);
+    if (!diloco::has_archive(ledger.directory)) continue;
+    const fs::path config = diloco::archived_config(ledger.directory);
+    check_kept(config);
+    return load_config(config, overrides);
   }
   refuse_replay(ledgers.front().directory.string() + " has no archive/: " + kKeepAll);
 }

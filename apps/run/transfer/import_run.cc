@@ -11,6 +11,7 @@
 #include "apps/run/config/config.h"
 #include "apps/run/page/format.h"
 #include "apps/run/region/region_files.h"
+#include "apps/run/transfer/archive_error.h"
 #include "apps/run/transfer/tar.h"
 #include "apps/run/verify/named_snapshot.h"
 #include "diloco/files/error.h"
@@ -25,11 +26,12 @@ namespace {
 
 namespace fs = std::filesystem;
 
-Manifest read_manifest(TarReader& tar, const fs::path& archive) {
+Manifest read_manifest(TarReader& tar) {
   const auto first = tar.next();
   if (!first || first->name != kManifestName || first->size > kManifestBytesMax)
-    throw RunError(archive.string() +
-                   " was not made by `causeway export`: it does not begin with " + kManifestName);
+    throw ArchiveError(
+        std::string("it was not made by `causeway export`: it does not begin with ") +
+        kManifestName + ". Name an archive that was");
   std::string text(first->size, '\0');
   std::size_t size = 0;
   while (const std::size_t got = tar.read(std::as_writable_bytes(std::span(text)).subspan(size)))
@@ -41,19 +43,22 @@ Manifest read_manifest(TarReader& tar, const fs::path& archive) {
 void check_room(const fs::path& directory, std::uint64_t bytes) {
   const std::uint64_t free = fs::space(directory).available;
   if (free >= bytes) return;
-  throw RunError("the archive needs " + format_bytes(static_cast<double>(bytes)) +
-                 ", and the disk of " + directory.string() + " has " +
-                 format_bytes(static_cast<double>(free)) +
-                 " free: make room, or import to another disk");
+  throw std::system_error(ENOSPC, std::generic_category(),
+                          "the archive needs " + format_bytes(static_cast<double>(bytes)) +
+                              ", and the disk of " + directory.string() + " has " +
+                              format_bytes(static_cast<double>(free)) +
+                              " free: make room, or import to another disk");
 }
 
 void unpack(TarReader& tar, const ArchivedFile& expected, const fs::path& directory) {
   const auto found = tar.next();
   if (!found)
-    throw RunError("the archive ends before its file " + expected.name + ": it is incomplete");
+    throw ArchiveError("the archive ends before its file " + expected.name +
+                       ": it is incomplete. Take another copy");
   if (found->name != expected.name || found->size != expected.size)
-    throw RunError(
-        fmt::format("the archive has {} of {} bytes where {} of {} bytes belongs: it is damaged",
+    throw ArchiveError(
+        fmt::format("the archive has {} of {} bytes where {} of {} bytes belongs: it is damaged. "
+                    "Take another copy",
                     found->name, found->size, expected.name, expected.size));
   const fs::path path = directory / expected.name;
   diloco::create_private_directories(path.parent_path());
@@ -65,7 +70,7 @@ void unpack(TarReader& tar, const ArchivedFile& expected, const fs::path& direct
     file.append(buffer.bytes().first(got));
   }
   if (inter::hex(hash.finish()) != expected.sha256)
-    throw RunError("the archive's file " + expected.name + " is damaged: take another copy");
+    throw ArchiveError("the archive's file " + expected.name + " is damaged: take another copy");
   file.commit(diloco::Durability::on_disk);
 }
 
@@ -76,9 +81,10 @@ void check_figures(const Manifest& manifest, const NamedSnapshot& named) {
                     manifest.rounds == read_records(ledger).standing.size() &&
                     manifest.version == named.snapshot.version;
   if (same) return;
-  throw RunError("the archive's " + std::string(kManifestName) +
-                 " has another run, region, number of rounds or version than the ledger in it: do "
-                 "not trust it");
+  throw ArchiveError(
+      "the archive's " + std::string(kManifestName) +
+      " has another run, region, number of rounds or version than the ledger in it: do "
+      "not trust it");
 }
 
 // Nothing signs it: what it has must be what an export writes, and that starts no command.
@@ -88,9 +94,9 @@ void check_config(const fs::path& stage) {
   try {
     if (load_config(file, {}).checkpoint_after.empty()) return;
   } catch (const ConfigError& error) {
-    throw RunError("the archive's config.toml cannot be read: " + std::string(error.what()));
+    throw ArchiveError("the archive's config.toml cannot be read: " + std::string(error.what()));
   }
-  throw RunError(
+  throw ArchiveError(
       "the archive's config.toml has checkpoint.after, a command that a run would start. `causeway "
       "export` leaves it out, so somebody changed the archive: do not trust it");
 }
@@ -106,7 +112,7 @@ Imported unpack_and_check(TarReader& tar, Manifest manifest, const fs::path& sta
                           const fs::path& certificates) {
   check_room(stage, manifest.bytes());
   for (const ArchivedFile& file : manifest.files) unpack(tar, file, stage);
-  if (tar.next()) throw RunError("the archive has more files than it says: do not trust it");
+  if (tar.next()) throw ArchiveError("the archive has more files than it says: do not trust it");
   const fs::path region = stage / "regions" / manifest.region;
   const NamedSnapshot named =
       read_named_snapshot(region, certificates_for(region, certificates, {}));
@@ -126,17 +132,8 @@ void create_stage(const fs::path& stage) {
                     "under way, or was cut short. Remove it if none is, or name another directory");
 }
 
-}  // namespace
-
-Imported import_run(const fs::path& archive, const fs::path& named_directory,
-                    const fs::path& certificates) {
-  // Without a slash at its end.
-  const fs::path directory =
-      named_directory.has_filename() ? named_directory : named_directory.parent_path();
-  if (fs::exists(fs::symlink_status(directory)))
-    throw ConfigError(directory.string() + " is there already: name a directory that is not");
-  TarReader tar(archive);
-  Manifest manifest = read_manifest(tar, archive);
+Imported import_tar(TarReader& tar, const fs::path& directory, const fs::path& certificates) {
+  Manifest manifest = read_manifest(tar);
   const fs::path stage = directory.string() + ".unfinished";
   create_stage(stage);
   try {
@@ -147,6 +144,24 @@ Imported import_run(const fs::path& archive, const fs::path& named_directory,
     std::error_code ignored;
     fs::remove_all(stage, ignored);
     throw;
+  }
+}
+
+}  // namespace
+
+Imported import_run(const fs::path& archive, const fs::path& named_directory,
+                    const fs::path& certificates) {
+  // Without a slash at its end.
+  const fs::path directory =
+      named_directory.has_filename() ? named_directory : named_directory.parent_path();
+  if (fs::exists(fs::symlink_status(directory)))
+    throw ConfigError(directory.string() + " is there already: name a directory that is not");
+  TarReader tar(archive);
+  try {
+    return import_tar(tar, directory, certificates);
+  } catch (const ArchiveError& error) {
+    const std::string name = archive == "-" ? "standard input" : archive.string();
+    throw std::system_error(make_error_code(diloco::Errc::lineage), name + ": " + error.what());
   }
 }
 

@@ -17,8 +17,9 @@ struct Imported {
 
 // `archive`: "-" is standard input. `certificates`: to check signatures with; empty: those in the
 // archive. The directory is there only when all of it is whole, and its snapshot is the state that
-// the signed ledger names. Throws ConfigError if it is there already, RunError if the archive is
-// damaged or is not what it says, what read_named_snapshot() throws, and what writing does.
+// the signed ledger names. Throws ConfigError if it is there already or the archive cannot be
+// opened, diloco::Errc::lineage naming the archive if that is damaged or is not what it says, what
+// read_named_snapshot() throws, and what writing does.
 Imported import_run(const std::filesystem::path& archive, const std::filesystem::path& directory,
                     const std::filesystem::path& certificates);
 

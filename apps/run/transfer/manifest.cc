@@ -10,6 +10,7 @@
 
 #include "apps/run/region/parse_object.h"
 #include "apps/run/region/region_files.h"
+#include "apps/run/transfer/archive_error.h"
 #include "inter/blob/spool_files.h"
 
 namespace causeway::run {
@@ -56,26 +57,27 @@ ArchivedFile parse_file(const nlohmann::json& json, const std::string& region) {
                     .size = get<std::uint64_t>(json, "size"),
                     .sha256 = get<std::string>(json, "sha256")};
   if (!is_exported(file.name, region))
-    throw RunError("the archive names a file \"" + file.name +
-                   "\", which no export does: do not trust it");
+    throw ArchiveError("the archive names a file \"" + file.name +
+                       "\", which no export does: do not trust it");
   if (file.sha256.size() != kHexDigits)
-    throw RunError("the archive has no hash of its file " + file.name + ": it is damaged");
+    throw ArchiveError("the archive has no hash of its file " + file.name + ": it is damaged");
   return file;
 }
 
 void parse_files(const nlohmann::json& json, Manifest& manifest) {
   const auto files = json.find("files");
   if (files == json.end() || !files->is_array())
-    throw RunError("the archive's " + std::string(kManifestName) +
-                   " lists no files: it is damaged");
+    throw ArchiveError("the archive's " + std::string(kManifestName) +
+                       " lists no files: it is damaged");
   std::set<std::string> names;
   std::uint64_t room = kBytesMax;
   for (const auto& one : *files) {
     const ArchivedFile& file = manifest.files.emplace_back(parse_file(one, manifest.region));
     if (!names.insert(file.name).second)
-      throw RunError("the archive has two files " + file.name + ": do not trust it");
+      throw ArchiveError("the archive has two files " + file.name + ": do not trust it");
     if (file.size > room)
-      throw RunError("the archive says that it holds more bytes than any disk: do not trust it");
+      throw ArchiveError(
+          "the archive says that it holds more bytes than any disk: do not trust it");
     room -= file.size;
   }
 }
@@ -101,19 +103,19 @@ std::string to_json(const Manifest& manifest) {
 
 Manifest parse_manifest(const std::string& text) {
   const auto json = parse_object(text);
-  if (!json) throw RunError("the archive's " + std::string(kManifestName) + " is damaged");
+  if (!json) throw ArchiveError("the archive's " + std::string(kManifestName) + " is damaged");
   const auto format = get<std::string>(*json, "format");
   if (format != kFormat)
-    throw RunError("the archive is of format \"" + format + "\"; this program reads \"" + kFormat +
-                   "\": import it with the version of Causeway that exported it");
+    throw ArchiveError("the archive is of format \"" + format + "\"; this program reads \"" +
+                       kFormat + "\": import it with the version of Causeway that exported it");
   Manifest manifest{.run_id = get<std::string>(*json, "run"),
                     .region = get<std::string>(*json, "region"),
                     .rounds = get<std::uint64_t>(*json, "rounds"),
                     .version = get<std::uint64_t>(*json, "version"),
                     .files = {}};
   if (!is_harmless(manifest.run_id) || !is_harmless(manifest.region))
-    throw RunError("the archive's " + std::string(kManifestName) +
-                   " names no run or no region: it is damaged");
+    throw ArchiveError("the archive's " + std::string(kManifestName) +
+                       " names no run or no region: it is damaged");
   parse_files(*json, manifest);
   return manifest;
 }

@@ -39,8 +39,8 @@ inline constexpr char kManifestName[] = "causeway-export.json";
 inline constexpr std::uint64_t kManifestBytesMax = 1 << 20;
 
 std::string to_json(const Manifest& manifest);
-// Of an untrusted archive. Throws RunError: it is none, it is of a later version, it names a file
-// that no export makes, or more bytes than can be counted.
+// Of an untrusted archive. Throws ArchiveError: it is none, it is of a later version, it names a
+// file that no export makes, or more bytes than can be counted.
 Manifest parse_manifest(const std::string& text);
 
 }  // namespace causeway::run

@@ -5,9 +5,12 @@
 
 #include <cerrno>
 #include <memory>
+#include <system_error>
 #include <utility>
 
+#include "apps/run/config/config.h"
 #include "apps/run/region/region_files.h"
+#include "apps/run/transfer/archive_error.h"
 
 namespace causeway::run {
 
@@ -23,12 +26,29 @@ std::string error_of(::archive* handle) {
 TarReader::TarReader(std::filesystem::path path)
     : path_(std::move(path)), archive_(archive_read_new()) {
   archive_read_support_format_tar(archive_.get());
-  const char* name = path_ == "-" ? nullptr : path_.c_str();
-  if (archive_read_open_filename(archive_.get(), name, kTransferBytes) != ARCHIVE_OK) refuse();
+  const bool is_named = path_ != "-";
+  if (is_named && std::filesystem::is_directory(path_))
+    throw ConfigError(path_.string() +
+                      " is a directory: name the file that `causeway export` wrote");
+  const char* name = is_named ? path_.c_str() : nullptr;
+  if (archive_read_open_filename(archive_.get(), name, kTransferBytes) == ARCHIVE_OK) return;
+  throw ConfigError(path_.string() + " cannot be opened (" +
+                    std::generic_category().message(archive_errno(archive_.get())) +
+                    "): name the file that `causeway export` wrote");
 }
 
+// Of libarchive's numbers, those of the content are EILSEQ and -1; the others are the system's.
 void TarReader::refuse() const {
-  throw RunError(path_.string() + ": " + error_of(archive_.get()));
+  const int error = archive_errno(archive_.get());
+  if (error == EIO || error == ENOMEM || error == EISDIR)
+    throw std::system_error(error, std::generic_category(), "cannot read " + path_.string());
+  if (!begun_)
+    throw ArchiveError(
+        "this is no archive of `causeway export`: it may be another file, empty, compressed, or "
+        "cut short at its beginning. Name the archive, unpacked if somebody compressed it, or "
+        "take another copy");
+  throw ArchiveError("the archive is damaged or incomplete (" + error_of(archive_.get()) +
+                     "): take another copy, or export it again");
 }
 
 std::optional<TarReader::File> TarReader::next() {
@@ -36,11 +56,12 @@ std::optional<TarReader::File> TarReader::next() {
   const int result = archive_read_next_header(archive_.get(), &entry);
   if (result == ARCHIVE_EOF) return std::nullopt;
   if (result != ARCHIVE_OK) refuse();
+  begun_ = true;
   const char* name = archive_entry_pathname(entry);
   if (name == nullptr || archive_entry_filetype(entry) != AE_IFREG ||
       archive_entry_hardlink(entry) != nullptr)
-    throw RunError(path_.string() +
-                   ": the archive has an entry that is no plain file, which no export makes");
+    throw ArchiveError(
+        "the archive has an entry that is no plain file, which no export makes: do not trust it");
   return File{.name = name, .size = static_cast<std::uint64_t>(archive_entry_size(entry))};
 }
 

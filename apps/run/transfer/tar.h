@@ -28,14 +28,15 @@ std::string error_of(::archive* handle);  // the newest, in words
 
 class TarReader {
  public:
-  // "-": standard input. Throws RunError naming it if it cannot be opened, or is no archive.
+  // "-": standard input. Throws ConfigError naming it if it cannot be opened.
   explicit TarReader(std::filesystem::path path);
 
   struct File {
     std::string name;
     std::uint64_t size = 0;
   };
-  // Nothing at the end. Throws RunError also for what is no regular file.
+  // Nothing at the end. Throws ArchiveError if the bytes are no archive, or not a whole one, or the
+  // next file is no regular one; std::system_error if the disk cannot be read.
   std::optional<File> next();
   // Of that file; 0 at its end.
   std::size_t read(std::span<std::byte> bytes);
@@ -45,6 +46,7 @@ class TarReader {
 
   std::filesystem::path path_;
   ArchivePtr archive_;
+  bool begun_ = false;  // its first file was there
 };
 
 class TarWriter {

@@ -10,6 +10,7 @@
 
 #include <fmt/format.h>
 
+#include "apps/run/region/parse_object.h"
 #include "apps/run/verify/applied_payloads.h"
 #include "apps/run/verify/region_ledger.h"
 #include "diloco/files/archive.h"
@@ -83,8 +84,12 @@ class KeptFiles {
     }
     for (const char* name : {"result.json", "status.json"}) {
       const auto text = diloco::read_file(region.ledger.directory / name);
-      if (diloco::checksum_of_json(text.value_or("")) == diloco::Checksum::wrong)
-        findings_.differ(region.name() + ": its " + name + " is damaged: its checksum is wrong");
+      const std::string damaged = region.name() + ": its " + name + " is damaged: ";
+      if (text && diloco::checksum_of_json(*text) == diloco::Checksum::wrong) {
+        findings_.differ(damaged + "its checksum is wrong");
+      } else if (text && !parse_object(*text)) {
+        findings_.differ(damaged + "it is no whole JSON object");
+      }
     }
     const bool has_result =
         fs::exists(region.ledger.directory / "result.json") || fs::exists(final_of(region));
