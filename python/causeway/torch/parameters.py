@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import logging
 import pathlib
+from collections.abc import Callable
 
 import torch
 from torch.nn.parameter import is_lazy
@@ -130,6 +131,19 @@ class Parameters:
     def own_hosts(self) -> dict[str, torch.Tensor]:
         """Of what this rank is the first to hold."""
         return {one.name: one.host for one in self.exchanged if one.ranks.leads}
+
+    def kept_through(self, work: Callable[[], object]) -> None:
+        """`work` takes up what the program keeps. That may hold the parameters too, as they were before the round's outer step: those of
+        the run count. Where the worker writes to the parameters themselves, it has done so already."""
+        before = [(one, one.mark(), one.parameter.detach().clone()) for one in self.exchanged if one.direct]
+        work()
+        written = [(one, values) for one, mark, values in before if one.mark() != mark]
+        for one, values in written:
+            one.come_back()
+            one.parameter.detach().copy_(values)
+        if written and self.ranks.leads:
+            log.warning("what Run was given in `also` holds the parameter %s, which the run keeps itself: the run's value counts. Leave the "
+                        "model out of `also`", written[0][0].name)
 
     def take(self) -> None:
         self.check_unchanged()

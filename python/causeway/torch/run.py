@@ -300,7 +300,7 @@ class Run:
         self._told = told
         first, self._sample = self._sample is None, told.first_sample
         if first:  # before the parameters: an optimizer's master weights are among its state
-            self._state.resume(told.first_sample)
+            self._parameters.kept_through(lambda: self._state.resume(told.first_sample))
         self._parameters.give(told.round)
         return told
 
