@@ -9,7 +9,7 @@ import warnings
 import weakref
 from collections.abc import Callable, Iterator
 from types import TracebackType
-from typing import Any, SupportsFloat
+from typing import Any, NoReturn, SupportsFloat
 
 import torch
 import torch.distributed as dist
@@ -31,6 +31,9 @@ log = logging.getLogger("causeway")
 
 ONE_LOOP = ("`for step in run` and after_step() are two ways to count steps, and each step would count twice: in a loop over the run "
             "leave after_step() out, and give the loss to report()")
+
+ONE_PROCESS = ("this process, such as a DataLoader's worker, is not the one that entered the run: where the run stands is not known here. "
+               "Ask in the program itself, as a sampler does (causeway.torch.data.Samples), or give the data set the number before each pass")
 
 STOPS_TRIED = 8  # orders of steps that a region that is told to stop gives back
 
@@ -117,12 +120,14 @@ class Run:
         self._handed_out: HandedOut | None = None
         self._reported = False  # a loss of the step under way
         self._ended_by: str | None = None  # an error; no step can follow
+        self._process = os.getpid()
 
     def __enter__(self) -> Run:
         if not self._settings["coordinator"] and not self.directory.parent.is_dir():
             raise ValueError(f"{self.directory} is not there, nor the directory above it: give the directory that the "
                              "region's coordinator was started with")
         self._step, self._told, self._iterated, self._ended_by = None, None, False, None
+        self._process = os.getpid()
         self._sample, self._said, self._loss = None, None, float("nan")  # of a time before
         self._ranks = ranks_of(self._group)
         self._entered = Parameters(self.model, self.optimizers, self._ranks, self._seed, self._buffers, self._stage_of,
@@ -175,7 +180,16 @@ class Run:
             self._steps = self._walk()
         return self._steps
 
+    def __reduce__(self) -> NoReturn:
+        raise TypeError(ONE_PROCESS)
+
+    def _check_process(self) -> None:
+        """A forked one has a copy, in which no step passes, and the connection to the coordinator."""
+        if os.getpid() != self._process:
+            raise RuntimeError(ONE_PROCESS)
+
     def _check_not_ended(self) -> None:
+        self._check_process()
         if self._ended_by is not None:
             raise RuntimeError(f"the run was ended by an error that the program caught ({self._ended_by}). No step can follow, and what "
                                "is trained now counts nowhere. Let such an error end the program, and start it again to go on")
@@ -243,11 +257,13 @@ class Run:
     @property
     def run_steps(self) -> int | None:
         """Steps of the whole run, as Step.schedule_step counts. None: not known before the first step."""
+        self._check_process()
         return self._told.run_steps if self._told is not None else None
 
     @property
     def progress(self) -> float:
         """From 0 to 1."""
+        self._check_process()
         if self._step is not None:
             return self._step.progress
         return 0.0 if self._told is None else 1.0
