@@ -1,4 +1,5 @@
 """How a program counts a run's steps, sets its parameters in them, and leaves it: with a worker's double."""
+import sys
 import unittest
 
 import torch
@@ -88,6 +89,13 @@ class Leaving(unittest.TestCase):
     def test_after_the_last_step_is_not(self):
         with self.assertNoLogs("causeway", "WARNING"):
             self.leave_in(None)
+
+    def test_by_an_exit_that_looks_well_is_told_too(self):
+        for code, told in ((None, True), (0, True), (3, False)):
+            with self.assertLogs("causeway", "WARNING") if told else self.assertNoLogs("causeway", "WARNING"), self.assertRaises(SystemExit):
+                with a_run(*PLAN) as (_, directory), Run(self.model, directory=directory) as run:
+                    for _ in run:
+                        sys.exit(code)
 
     def test_with_an_error_is_not_as_the_error_says_more(self):
         with self.assertNoLogs("causeway", "WARNING"), self.assertRaises(ZeroDivisionError):

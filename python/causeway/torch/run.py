@@ -152,7 +152,8 @@ class Run:
             arguments.tell_unit(self.model, self.samples_per_step)
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
-        if kind is None and self._step is not None and self._ranks.leads:
+        well = error is None or (isinstance(error, SystemExit) and not error.code)
+        if well and self._step is not None and self._ranks.leads:
             log.warning("Run was left in %s, before the run was over: what was trained since the round before counts nowhere, and the "
                         "model holds this region's values, not the run's. Start the program again to go on", self._step.place)
         self.leave()
