@@ -1,4 +1,5 @@
 """How a program counts a run's steps, sets its parameters in them, and leaves it: with a worker's double."""
+import copy
 import sys
 import unittest
 
@@ -158,6 +159,40 @@ class Counting(unittest.TestCase):
         with a_run(steps(0, 2, 0, 0, run_steps=4), steps(1, 2, 2, 2, run_steps=4)) as (_, directory):
             with Run(self.model, directory=directory) as run:
                 self.assertEqual([run.progress, *(run.progress for _ in run), run.progress], [0.0, 0.0, 0.25, 0.5, 0.75, 1.0])
+
+
+class Untrained(unittest.TestCase):
+    """Steps that leave the model as it is: without optimizer.step(), or on a copy."""
+
+    def train(self, write, dtype=torch.float32):
+        model = torch.nn.Linear(2, 2).to(dtype)
+        with a_run(steps(0, 5, 0, 0), steps(1, 5, 5, 5)) as (_, directory), Run(model, directory=directory) as run:
+            for step in run:
+                write(model, step)
+                run.report(1.0)
+
+    def test_are_told_of_once(self):
+        copies = []
+
+        def on_a_copy(model, step):
+            copies[:] = copies or [copy.deepcopy(model)]
+            torch.nn.init.zeros_(copies[0].weight)
+
+        for write in (lambda model, step: model(torch.ones(2, dtype=model.bias.dtype)).sum().backward(), on_a_copy):
+            for dtype in (torch.float32, torch.bfloat16):
+                with self.assertLogs("causeway", "WARNING") as said:
+                    self.train(write, dtype)
+                self.assertEqual(len(said.output), 1)
+                self.assertIn("round 0: 5 steps changed no parameter of the model that Run was given", said.output[0])
+
+    def test_are_not_told_of_where_one_step_changed_something(self):
+        def in_the_last(model, step):
+            if step.index == 4:
+                model.bias.data[0] += 1
+
+        for write in (in_the_last, lambda model, step: setattr(model.bias, "data", model.bias.data + 1)):
+            with self.assertNoLogs("causeway", "WARNING"):
+                self.train(write)
 
 
 class Caught(unittest.TestCase):

@@ -15,7 +15,7 @@ from .buffers import Buffers, saved_buffers
 from .divided import reshard
 from .exchanged import Exchanged, Staging
 from .frozen import Frozen
-from .marks import HandedOut
+from .marks import HandedOut, Marks
 from .ranks import Group, Solo
 from .rounding import DROPPED_BITS
 from .shards import beginnings, problem_of as problem_of_shards, told_apart
@@ -56,7 +56,10 @@ class Parameters:
         self.frozen = Frozen(model, ranks, frozen, plain_name, directory)
         self.agree(self.frozen.problem)
         self.agree(told_not_finite(self.not_finite()))
-        self.entered = [one.mark() for one in self.exchanged]
+        self.entered = self.marks()
+
+    def marks(self) -> Marks:
+        return [one.mark() for one in self.exchanged]
 
     def check_as_entered(self) -> None:
         """The first instruction brings back what entered, whatever the program has done to the model since."""

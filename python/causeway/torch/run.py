@@ -18,7 +18,7 @@ import causeway
 
 from . import arguments, frozen as frozen_parameters
 from .buffers import KINDS
-from .marks import HandedOut
+from .marks import HandedOut, Marks
 from .optimizers import tell_own_weights
 from .parameters import Parameters
 from .ranks import Group, Kind, Solo, ranks as ranks_of
@@ -35,6 +35,7 @@ ONE_LOOP = ("`for step in run` and after_step() are two ways to count steps, and
 ONE_PROCESS = ("this process, such as a DataLoader's worker, is not the one that entered the run: where the run stands is not known here. "
                "Ask in the program itself, as a sampler does (causeway.torch.data.Samples), or give the data set the number before each pass")
 
+UNTRAINED_STEPS = 4  # of the first round; fewer may be left out by a loss's scaler
 STOPS_TRIED = 8  # orders of steps that a region that is told to stop gives back
 
 
@@ -120,6 +121,7 @@ class Run:
         self._handed_out: HandedOut | None = None
         self._reported = False  # a loss of the step under way
         self._ended_by: str | None = None  # an error; no step can follow
+        self._before: Marks | None = None  # the parameters as the first round found them
         self._process = os.getpid()
 
     def __enter__(self) -> Run:
@@ -128,7 +130,7 @@ class Run:
                              "region's coordinator was started with")
         self._step, self._told, self._iterated, self._ended_by = None, None, False, None
         self._process = os.getpid()
-        self._sample, self._said, self._loss = None, None, float("nan")  # of a time before
+        self._sample, self._said, self._loss, self._before = None, None, float("nan"), None  # of a time before
         self._ranks = ranks_of(self._group)
         self._entered = Parameters(self.model, self.optimizers, self._ranks, self._seed, self._buffers, self._stage_of,
                                    self._frozen, self.directory)
@@ -319,10 +321,14 @@ class Run:
         if first:  # before the parameters: an optimizer's master weights are among its state
             self._parameters.kept_through(lambda: self._state.resume(told.first_sample))
         self._parameters.give(told.round)
+        if first:
+            self._before = self._parameters.marks()
         return told
 
     def _done(self, steps: Told, taken: int) -> None:
         self._parameters.take()
+        if self._before is not None:
+            self._tell_untrained(self._before, steps.round, taken)
         if self._agreed(lambda: self._parameters.not_finite() is not None):
             self._begin_anew(steps.round, taken)
         self._sample = steps.first_sample + taken * self.samples_per_step
@@ -345,6 +351,14 @@ class Run:
             return Kind.GO_ON, None
 
         self._led(validated)
+
+    def _tell_untrained(self, before: Marks, round_number: int, taken: int) -> None:
+        """Of the first round. The regions would go on to the end together, with the model that they began with."""
+        self._before = None
+        trained = any(self._ranks.gather(self._parameters.marks() != before))
+        if not trained and taken >= UNTRAINED_STEPS and self._ranks.leads:
+            log.warning("round %d: %d steps changed no parameter of the model that Run was given, so nothing is learnt. Look whether "
+                        "optimizer.step() is called, and whether the model that is trained is this one and not a copy", round_number, taken)
 
     def _begin_anew(self, round_number: int, taken: int) -> None:
         """What was NaN led to what is NaN: moments that hold it would spoil every step to come."""
