@@ -122,6 +122,9 @@ class Parameters:
             if p.is_meta:
                 return (f"the parameter {name} is on the meta device and has no values: call model.to_empty(device=...) "
                         "and initialise it first")
+            if any(size > 1 and step == 0 for size, step in zip(p.shape, p.stride())):
+                return (f"the parameter {name} shows one element in several places, as expand() makes it, and cannot be set: give the model a "
+                        "parameter of its own values, such as torch.nn.Parameter(p.detach().clone(memory_format=torch.contiguous_format))")
             if p.dtype != torch.float32 and p.dtype not in DROPPED_BITS:
                 return f"the parameter {name} is {p.dtype}: a run takes float32, bfloat16 and float16"
         return None
