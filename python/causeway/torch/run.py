@@ -94,7 +94,7 @@ class Run:
         # The program may go elsewhere.
         self.directory = pathlib.Path(from_environment(directory, "CAUSEWAY_DIRECTORY", "directory")).absolute()
         self.region: str = region or os.environ.get("CAUSEWAY_REGION") or self.directory.resolve().name
-        self.samples_per_step = arguments.count("samples_per_step", samples_per_step)
+        self._samples_per_step = arguments.count("samples_per_step", samples_per_step)
         self.save_rounds = arguments.count("save_rounds", save_rounds)
         self._settings: dict[str, Any] = dict(
             samples_per_step=self.samples_per_step,
@@ -251,6 +251,11 @@ class Run:
         return next(self._steps, None) is not None
 
     # ---- Where the run stands ----
+
+    @property
+    def samples_per_step(self) -> int:
+        """As it was given. It stays so: the worker counts by it, and the trainer's state on disk."""
+        return self._samples_per_step
 
     @property
     def over(self) -> bool:
