@@ -184,8 +184,8 @@ class Parameters:
         if changed := set(now) ^ {one.name for one in self.exchanged}:
             name = min(changed)
             raise ValueError(f"the model changed after it entered the run: the parameter {name} has {'' if name in now else 'no '}"
-                             "requires_grad now. Set it back before the step ends (loops of GANs do so), or begin another run with what "
-                             "is trained from here on")
+                             "requires_grad now. Set it back before the step ends (loops of GANs do so). What is to train later, or only for "
+                             "a time, has requires_grad from beginning to end, and the rate 0 meanwhile; or begin another run")
         for one in self.exchanged:
             if now[one.name] is not one.parameter or not one.come_back():
                 raise ValueError(f"the model changed after it entered the run: the parameter {one.name} was replaced. Move, "
