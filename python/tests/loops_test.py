@@ -1,4 +1,6 @@
 """How a program counts a run's steps, sets its parameters in them, and leaves it: with a worker's double."""
+import copy
+import sys
 import unittest
 
 import torch
@@ -89,6 +91,13 @@ class Leaving(unittest.TestCase):
         with self.assertNoLogs("causeway", "WARNING"):
             self.leave_in(None)
 
+    def test_by_an_exit_that_looks_well_is_told_too(self):
+        for code, told in ((None, True), (0, True), (3, False)):
+            with self.assertLogs("causeway", "WARNING") if told else self.assertNoLogs("causeway", "WARNING"), self.assertRaises(SystemExit):
+                with a_run(*PLAN) as (_, directory), Run(self.model, directory=directory) as run:
+                    for _ in run:
+                        sys.exit(code)
+
     def test_with_an_error_is_not_as_the_error_says_more(self):
         with self.assertNoLogs("causeway", "WARNING"), self.assertRaises(ZeroDivisionError):
             with a_run(*PLAN) as (_, directory), Run(self.model, directory=directory) as run:
@@ -146,10 +155,51 @@ class Counting(unittest.TestCase):
                         break
         self.assertEqual(taken, list(range(7)))
 
+    def test_goes_on_with_the_samples_that_the_worker_was_told_of(self):
+        with a_run(*PLAN) as (_, directory):
+            run = Run(self.model, directory=directory, samples_per_step=16)
+            with self.assertRaises(AttributeError):
+                run.samples_per_step = 64
+            self.assertEqual(run.samples_per_step, 16)
+
     def test_says_how_far_the_run_is_with_every_step_and_at_the_end(self):
         with a_run(steps(0, 2, 0, 0, run_steps=4), steps(1, 2, 2, 2, run_steps=4)) as (_, directory):
             with Run(self.model, directory=directory) as run:
                 self.assertEqual([run.progress, *(run.progress for _ in run), run.progress], [0.0, 0.0, 0.25, 0.5, 0.75, 1.0])
+
+
+class Untrained(unittest.TestCase):
+    """Steps that leave the model as it is: without optimizer.step(), or on a copy."""
+
+    def train(self, write, dtype=torch.float32):
+        model = torch.nn.Linear(2, 2).to(dtype)
+        with a_run(steps(0, 5, 0, 0), steps(1, 5, 5, 5)) as (_, directory), Run(model, directory=directory) as run:
+            for step in run:
+                write(model, step)
+                run.report(1.0)
+
+    def test_are_told_of_once(self):
+        copies = []
+
+        def on_a_copy(model, step):
+            copies[:] = copies or [copy.deepcopy(model)]
+            torch.nn.init.zeros_(copies[0].weight)
+
+        for write in (lambda model, step: model(torch.ones(2, dtype=model.bias.dtype)).sum().backward(), on_a_copy):
+            for dtype in (torch.float32, torch.bfloat16):
+                with self.assertLogs("causeway", "WARNING") as said:
+                    self.train(write, dtype)
+                self.assertEqual(len(said.output), 1)
+                self.assertIn("round 0: 5 steps changed no parameter of the model that Run was given", said.output[0])
+
+    def test_are_not_told_of_where_one_step_changed_something(self):
+        def in_the_last(model, step):
+            if step.index == 4:
+                model.bias.data[0] += 1
+
+        for write in (in_the_last, lambda model, step: setattr(model.bias, "data", model.bias.data + 1)):
+            with self.assertNoLogs("causeway", "WARNING"):
+                self.train(write)
 
 
 class Caught(unittest.TestCase):

@@ -141,6 +141,29 @@ class Changed(InADirectory):
                 self.assertEqual(self.optimizer.state[p][name].dtype, torch.float32)
                 self.assertTrue(torch.equal(self.optimizer.state[p][name], value), name)
 
+    def test_whole_numbers_and_nested_state_keep_their_types(self):
+        class Nested(torch.optim.SGD):
+            """With moments in 8 bits, and preconditioners in lists and dictionaries, as SOAP and Shampoo have them."""
+
+            def step(self):
+                for p in self.param_groups[0]["params"]:
+                    one = torch.full_like(p, 1 + 2 ** -12, dtype=torch.float32)
+                    self.state[p] = {"eight": torch.full_like(p, 3, dtype=torch.int8), "count": torch.tensor(2 ** 40),
+                                     "list": [one, {"in it": one}], "tuple": (one, 4)}
+
+        def start():
+            self.model = torch.nn.Linear(3, 2).bfloat16()
+            self.optimizer = Nested(self.model.parameters(), lr=0.1)
+            return TrainerState(self.directory, Solo(), [self.optimizer], {})
+
+        state = start()
+        self.optimizer.step()
+        state.save(8)
+        before = [self.optimizer.state[p] for p in self.model.parameters()]
+        start().resume(8)
+        for p, expected in zip(self.model.parameters(), before):
+            torch.testing.assert_close(self.optimizer.state[p], expected, rtol=0, atol=0)  # types too
+
     def test_moments_follow_a_parameter_that_has_another_type_now(self):
         for before, now in ((torch.bfloat16, torch.float32), (torch.float32, torch.bfloat16)):
             def start(dtype):

@@ -193,6 +193,9 @@ class WrongUse(unittest.TestCase):
         import torch
         self.refused("is on the meta device", torch.nn.Linear(2, 2, device="meta"))
         self.refused("float64: a run takes", torch.nn.Linear(2, 2, dtype=torch.float64))
+        expanded = torch.nn.Linear(2, 2)
+        expanded.bias = torch.nn.Parameter(torch.zeros(1).expand(2))
+        self.refused("bias shows one element in several places", expanded)
         frozen = torch.nn.Linear(2, 2).requires_grad_(False)
         self.refused("no parameter with requires_grad", frozen)
         broken = torch.nn.Linear(2, 2)

@@ -10,6 +10,7 @@ from .divided import DTensor
 
 FEW = 64  # elements
 SAMPLED = 1 << 14  # elements of a tensor, or up to twice as many: smaller ones are read whole
+Marks = list[tuple[list[int], list[int]]]  # of parameters: writes to each, and a sample of its values
 INTEGERS = {1: torch.uint8, 2: torch.int16}  # by their bytes; larger ones are several
 
 

@@ -7,6 +7,8 @@ from typing import Any
 
 import torch
 
+from .nested import with_types_of
+
 log = logging.getLogger("causeway")
 
 Settings = dict[str, Any]  # of a group of parameters: its numbers and texts
@@ -112,18 +114,14 @@ def types_of(optimizer: torch.optim.Optimizer) -> list[str]:
 
 
 def keep_precision(optimizer: torch.optim.Optimizer, state: dict[str, Any], types: list[str] | None) -> None:
-    """PyTorch casts what it loads to the type of the parameter. Moments and master weights in fp32 of a parameter in bf16 stay fp32; those
-    of one that has another type now are cast. `types`: of the parameters that the state is of; an earlier version did not keep them."""
+    """PyTorch casts what it loads to the type of the parameter, whole numbers too. Moments and master weights in fp32 of a parameter in bf16
+    stay fp32, and moments in 8 bits stay so; those of one that has another type now are cast. `types`: of the parameters that the state is
+    of; an earlier version did not keep them."""
     parameters = parameters_of(optimizer)
     if types != types_of(optimizer):
         return
     for number, saved in state["state"].items():
-        loaded = optimizer.state.get(parameters[number], {})
-        for name, value in (saved.items() if isinstance(saved, dict) else ()):
-            now = loaded.get(name)
-            both = torch.is_tensor(value) and torch.is_tensor(now) and value.is_floating_point() and now.is_floating_point()
-            if both and now.dtype != value.dtype and now.shape == value.shape:
-                loaded[name] = value.to(now.device)
+        with_types_of(saved, optimizer.state.get(parameters[number]))
 
 
 def tell_other_settings(name: str, optimizer: torch.optim.Optimizer, before: list[Settings], now: list[Settings]) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import logging
 import pathlib
+from collections.abc import Callable
 
 import torch
 from torch.nn.parameter import is_lazy
@@ -14,7 +15,7 @@ from .buffers import Buffers, saved_buffers
 from .divided import reshard
 from .exchanged import Exchanged, Staging
 from .frozen import Frozen
-from .marks import HandedOut
+from .marks import HandedOut, Marks
 from .ranks import Group, Solo
 from .rounding import DROPPED_BITS
 from .shards import beginnings, problem_of as problem_of_shards, told_apart
@@ -55,7 +56,10 @@ class Parameters:
         self.frozen = Frozen(model, ranks, frozen, plain_name, directory)
         self.agree(self.frozen.problem)
         self.agree(told_not_finite(self.not_finite()))
-        self.entered = [one.mark() for one in self.exchanged]
+        self.entered = self.marks()
+
+    def marks(self) -> Marks:
+        return [one.mark() for one in self.exchanged]
 
     def check_as_entered(self) -> None:
         """The first instruction brings back what entered, whatever the program has done to the model since."""
@@ -118,6 +122,9 @@ class Parameters:
             if p.is_meta:
                 return (f"the parameter {name} is on the meta device and has no values: call model.to_empty(device=...) "
                         "and initialise it first")
+            if any(size > 1 and step == 0 for size, step in zip(p.shape, p.stride())):
+                return (f"the parameter {name} shows one element in several places, as expand() makes it, and cannot be set: give the model a "
+                        "parameter of its own values, such as torch.nn.Parameter(p.detach().clone(memory_format=torch.contiguous_format))")
             if p.dtype != torch.float32 and p.dtype not in DROPPED_BITS:
                 return f"the parameter {name} is {p.dtype}: a run takes float32, bfloat16 and float16"
         return None
@@ -130,6 +137,19 @@ class Parameters:
     def own_hosts(self) -> dict[str, torch.Tensor]:
         """Of what this rank is the first to hold."""
         return {one.name: one.host for one in self.exchanged if one.ranks.leads}
+
+    def kept_through(self, work: Callable[[], object]) -> None:
+        """`work` takes up what the program keeps. That may hold the parameters too, as they were before the round's outer step: those of
+        the run count. Where the worker writes to the parameters themselves, it has done so already."""
+        before = [(one, one.mark(), one.parameter.detach().clone()) for one in self.exchanged if one.direct]
+        work()
+        written = [(one, values) for one, mark, values in before if one.mark() != mark]
+        for one, values in written:
+            one.come_back()
+            one.parameter.detach().copy_(values)
+        if written and self.ranks.leads:
+            log.warning("what Run was given in `also` holds the parameter %s, which the run keeps itself: the run's value counts. Leave the "
+                        "model out of `also`", written[0][0].name)
 
     def take(self) -> None:
         self.check_unchanged()
@@ -164,8 +184,8 @@ class Parameters:
         if changed := set(now) ^ {one.name for one in self.exchanged}:
             name = min(changed)
             raise ValueError(f"the model changed after it entered the run: the parameter {name} has {'' if name in now else 'no '}"
-                             "requires_grad now. Set it back before the step ends (loops of GANs do so), or begin another run with what "
-                             "is trained from here on")
+                             "requires_grad now. Set it back before the step ends (loops of GANs do so). What is to train later, or only for "
+                             "a time, has requires_grad from beginning to end, and the rate 0 meanwhile; or begin another run")
         for one in self.exchanged:
             if now[one.name] is not one.parameter or not one.come_back():
                 raise ValueError(f"the model changed after it entered the run: the parameter {one.name} was replaced. Move, "

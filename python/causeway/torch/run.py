@@ -9,7 +9,7 @@ import warnings
 import weakref
 from collections.abc import Callable, Iterator
 from types import TracebackType
-from typing import Any, SupportsFloat
+from typing import Any, NoReturn, SupportsFloat
 
 import torch
 import torch.distributed as dist
@@ -18,7 +18,7 @@ import causeway
 
 from . import arguments, frozen as frozen_parameters
 from .buffers import KINDS
-from .marks import HandedOut
+from .marks import HandedOut, Marks
 from .optimizers import tell_own_weights
 from .parameters import Parameters
 from .ranks import Group, Kind, Solo, ranks as ranks_of
@@ -32,6 +32,10 @@ log = logging.getLogger("causeway")
 ONE_LOOP = ("`for step in run` and after_step() are two ways to count steps, and each step would count twice: in a loop over the run "
             "leave after_step() out, and give the loss to report()")
 
+ONE_PROCESS = ("this process, such as a DataLoader's worker, is not the one that entered the run: where the run stands is not known here. "
+               "Ask in the program itself, as a sampler does (causeway.torch.data.Samples), or give the data set the number before each pass")
+
+UNTRAINED_STEPS = 4  # of the first round; fewer may be left out by a loss's scaler
 STOPS_TRIED = 8  # orders of steps that a region that is told to stop gives back
 
 
@@ -90,7 +94,7 @@ class Run:
         # The program may go elsewhere.
         self.directory = pathlib.Path(from_environment(directory, "CAUSEWAY_DIRECTORY", "directory")).absolute()
         self.region: str = region or os.environ.get("CAUSEWAY_REGION") or self.directory.resolve().name
-        self.samples_per_step = arguments.count("samples_per_step", samples_per_step)
+        self._samples_per_step = arguments.count("samples_per_step", samples_per_step)
         self.save_rounds = arguments.count("save_rounds", save_rounds)
         self._settings: dict[str, Any] = dict(
             samples_per_step=self.samples_per_step,
@@ -117,13 +121,16 @@ class Run:
         self._handed_out: HandedOut | None = None
         self._reported = False  # a loss of the step under way
         self._ended_by: str | None = None  # an error; no step can follow
+        self._before: Marks | None = None  # the parameters as the first round found them
+        self._process = os.getpid()
 
     def __enter__(self) -> Run:
         if not self._settings["coordinator"] and not self.directory.parent.is_dir():
             raise ValueError(f"{self.directory} is not there, nor the directory above it: give the directory that the "
                              "region's coordinator was started with")
         self._step, self._told, self._iterated, self._ended_by = None, None, False, None
-        self._sample, self._said, self._loss = None, None, float("nan")  # of a time before
+        self._process = os.getpid()
+        self._sample, self._said, self._loss, self._before = None, None, float("nan"), None  # of a time before
         self._ranks = ranks_of(self._group)
         self._entered = Parameters(self.model, self.optimizers, self._ranks, self._seed, self._buffers, self._stage_of,
                                    self._frozen, self.directory)
@@ -147,7 +154,8 @@ class Run:
             arguments.tell_unit(self.model, self.samples_per_step)
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
-        if kind is None and self._step is not None and self._ranks.leads:
+        well = error is None or (isinstance(error, SystemExit) and not error.code)
+        if well and self._step is not None and self._ranks.leads:
             log.warning("Run was left in %s, before the run was over: what was trained since the round before counts nowhere, and the "
                         "model holds this region's values, not the run's. Start the program again to go on", self._step.place)
         self.leave()
@@ -175,7 +183,16 @@ class Run:
             self._steps = self._walk()
         return self._steps
 
+    def __reduce__(self) -> NoReturn:
+        raise TypeError(ONE_PROCESS)
+
+    def _check_process(self) -> None:
+        """A forked one has a copy, in which no step passes, and the connection to the coordinator."""
+        if os.getpid() != self._process:
+            raise RuntimeError(ONE_PROCESS)
+
     def _check_not_ended(self) -> None:
+        self._check_process()
         if self._ended_by is not None:
             raise RuntimeError(f"the run was ended by an error that the program caught ({self._ended_by}). No step can follow, and what "
                                "is trained now counts nowhere. Let such an error end the program, and start it again to go on")
@@ -236,6 +253,11 @@ class Run:
     # ---- Where the run stands ----
 
     @property
+    def samples_per_step(self) -> int:
+        """As it was given. It stays so: the worker counts by it, and the trainer's state on disk."""
+        return self._samples_per_step
+
+    @property
     def over(self) -> bool:
         """No step is left, and the model holds the run's result. Waits, as step does, the first time."""
         return self.step is None
@@ -243,11 +265,13 @@ class Run:
     @property
     def run_steps(self) -> int | None:
         """Steps of the whole run, as Step.schedule_step counts. None: not known before the first step."""
+        self._check_process()
         return self._told.run_steps if self._told is not None else None
 
     @property
     def progress(self) -> float:
         """From 0 to 1."""
+        self._check_process()
         if self._step is not None:
             return self._step.progress
         return 0.0 if self._told is None else 1.0
@@ -300,12 +324,16 @@ class Run:
         self._told = told
         first, self._sample = self._sample is None, told.first_sample
         if first:  # before the parameters: an optimizer's master weights are among its state
-            self._state.resume(told.first_sample)
+            self._parameters.kept_through(lambda: self._state.resume(told.first_sample))
         self._parameters.give(told.round)
+        if first:
+            self._before = self._parameters.marks()
         return told
 
     def _done(self, steps: Told, taken: int) -> None:
         self._parameters.take()
+        if self._before is not None:
+            self._tell_untrained(self._before, steps.round, taken)
         if self._agreed(lambda: self._parameters.not_finite() is not None):
             self._begin_anew(steps.round, taken)
         self._sample = steps.first_sample + taken * self.samples_per_step
@@ -328,6 +356,14 @@ class Run:
             return Kind.GO_ON, None
 
         self._led(validated)
+
+    def _tell_untrained(self, before: Marks, round_number: int, taken: int) -> None:
+        """Of the first round. The regions would go on to the end together, with the model that they began with."""
+        self._before = None
+        trained = any(self._ranks.gather(self._parameters.marks() != before))
+        if not trained and taken >= UNTRAINED_STEPS and self._ranks.leads:
+            log.warning("round %d: %d steps changed no parameter of the model that Run was given, so nothing is learnt. Look whether "
+                        "optimizer.step() is called, and whether the model that is trained is this one and not a copy", round_number, taken)
 
     def _begin_anew(self, round_number: int, taken: int) -> None:
         """What was NaN led to what is NaN: moments that hold it would spoil every step to come."""

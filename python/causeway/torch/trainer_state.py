@@ -8,13 +8,14 @@ import os
 import pathlib
 import random
 import sys
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 import torch
 
 from .arguments import Stateful
 from .divided import DTensor
+from .nested import like
 from .optimizers import (Settings, check_kind, check_sizes, keep_precision, kind_of, load_unnamed, parameters_of, settings_of,
                          tell_other_settings, types_of)
 from .ranks import Group, Solo, everybody
@@ -43,11 +44,6 @@ def own_parts(value: Any) -> Any:
     if isinstance(value, (list, tuple)):
         return like(value, map(own_parts, value))
     return value
-
-
-def like(value: Any, parts: Iterable[Any]) -> Any:
-    """A list or tuple of the same type: a named tuple takes its parts one by one."""
-    return type(value)(*parts) if hasattr(value, "_fields") else type(value)(parts)
 
 
 def divided_again(value: Any, parameter: Any) -> Any:

@@ -1,0 +1,24 @@
+"""State that has tensors in dictionaries, lists and tuples."""
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+import torch
+
+
+def like(value: Any, parts: Iterable[Any]) -> Any:
+    """A list or tuple of the same type: a named tuple takes its parts one by one."""
+    return type(value)(*parts) if hasattr(value, "_fields") else type(value)(parts)
+
+
+def with_types_of(saved: Any, loaded: Any) -> Any:
+    """`loaded`, which was made of `saved`, with the saved tensors where their type was changed meanwhile."""
+    if torch.is_tensor(saved) and torch.is_tensor(loaded):
+        return saved.to(loaded.device) if saved.dtype != loaded.dtype and saved.shape == loaded.shape else loaded
+    if isinstance(saved, dict) and isinstance(loaded, dict):
+        for key in loaded.keys() & saved.keys():
+            loaded[key] = with_types_of(saved[key], loaded[key])
+    elif isinstance(saved, (list, tuple)) and isinstance(loaded, (list, tuple)) and len(saved) == len(loaded):
+        return like(loaded, map(with_types_of, saved, loaded))
+    return loaded
