@@ -190,7 +190,7 @@ class Untrained(unittest.TestCase):
                 with self.assertLogs("causeway", "WARNING") as said:
                     self.train(write, dtype)
                 self.assertEqual(len(said.output), 1)
-                self.assertIn("round 0: 5 steps changed no parameter of the model that Run was given", said.output[0])
+                self.assertIn("round 0: its 5 steps changed no parameter of the model that Run was given", said.output[0])
 
     def test_are_not_told_of_where_one_step_changed_something(self):
         def in_the_last(model, step):

@@ -164,6 +164,35 @@ class Changed(InADirectory):
         for p, expected in zip(self.model.parameters(), before):
             torch.testing.assert_close(self.optimizer.state[p], expected, rtol=0, atol=0)  # types too
 
+    def test_moments_that_an_optimizer_decodes_when_it_loads_stay_decoded(self):
+        class Coded(torch.optim.SGD):
+            """Keeps its moments in 8 bits on disk alone."""
+
+            def step(self):
+                for p in self.param_groups[0]["params"]:
+                    self.state[p] = {"moment": torch.full_like(p, 0.5)}
+
+            def state_dict(self):
+                kept = super().state_dict()
+                return {**kept, "state": {n: {"moment": (100 * one["moment"]).to(torch.int8)} for n, one in kept["state"].items()}}
+
+            def load_state_dict(self, kept):
+                super().load_state_dict(kept)
+                for one in self.state.values():
+                    one["moment"] = one["moment"].float() / 100
+
+        def start():
+            self.model = torch.nn.Linear(3, 2)
+            self.optimizer = Coded(self.model.parameters(), lr=0.1)
+            return TrainerState(self.directory, Solo(), [self.optimizer], {})
+
+        state = start()
+        self.optimizer.step()
+        state.save(8)
+        start().resume(8)
+        for p in self.model.parameters():
+            self.assertTrue(torch.equal(self.optimizer.state[p]["moment"], torch.full_like(p, 0.5)))
+
     def test_moments_follow_a_parameter_that_has_another_type_now(self):
         for before, now in ((torch.bfloat16, torch.float32), (torch.float32, torch.bfloat16)):
             def start(dtype):

@@ -1,4 +1,5 @@
 """A run in a process that did not enter it, as a loader's worker is: it has a copy in which no step passes. With a worker's double."""
+import copy
 import multiprocessing
 import pickle
 import unittest
@@ -39,21 +40,43 @@ class Asked(unittest.TestCase):
                 self.assertEqual(self.load(run, workers=0)[0].tolist(), [0, 1, 2, 3])
                 run.leave()
 
+    def told_in_a_child(self, ask):
+        said, tell = multiprocessing.Pipe(duplex=False)
+
+        def child():
+            try:
+                tell.send(f"it gave {ask()}")
+            except RuntimeError as error:
+                tell.send(str(error))
+
+        process = multiprocessing.get_context("fork").Process(target=child)
+        process.start()
+        told = said.recv()
+        process.join()
+        return told
+
     def test_how_far_it_is_is_not_told_there_either(self):
         with a_run(*PLAN) as (_, directory), Run(self.model, directory=directory) as run:
-            for ask in (lambda: run.progress, lambda: run.run_steps, lambda: run.over, run.after_step, lambda: next(iter(run))):
-                said, tell = multiprocessing.Pipe(duplex=False)
+            run.step
+            for ask in (lambda: run.progress, lambda: run.over, run.after_step, lambda: next(iter(run))):
+                self.assertIn("is not the one that entered the run", self.told_in_a_child(ask))
+            run.leave()
 
-                def child():
-                    try:
-                        tell.send(f"it gave {ask()}")
-                    except RuntimeError as error:
-                        tell.send(str(error))
+    def test_what_does_not_change_is_told_there(self):
+        with a_run(*PLAN) as (_, directory):
+            run = Run(self.model, directory=directory)
+            self.assertEqual(self.told_in_a_child(lambda: run.progress), "it gave 0.0")
+            with run:
+                for _ in run:
+                    run.report(1.0)
+                self.assertEqual(self.told_in_a_child(lambda: (run.progress, run.run_steps)), f"it gave (1.0, {run.run_steps})")
 
-                process = multiprocessing.get_context("fork").Process(target=child)
-                process.start()
-                self.assertIn("is not the one that entered the run", said.recv())
-                process.join()
+    def test_a_copy_of_what_knows_it_knows_the_same_run(self):
+        with a_run(*PLAN) as (_, directory):
+            run = Run(self.model, directory=directory)
+            part = copy.deepcopy(Part(run))
+            self.assertIs(part.run, run)
+            self.assertIs(copy.copy(run), run)
 
     def test_a_run_cannot_be_sent_to_another_process(self):
         with a_run(*PLAN) as (_, directory):

@@ -12,10 +12,18 @@ def like(value: Any, parts: Iterable[Any]) -> Any:
     return type(value)(*parts) if hasattr(value, "_fields") else type(value)(parts)
 
 
+def is_cast(saved: torch.Tensor, loaded: torch.Tensor) -> bool:
+    """Not what an optimizer decodes itself, as numbers of 8 bits are by some."""
+    if saved.dtype == loaded.dtype or saved.shape != loaded.shape:
+        return False
+    fractions = saved.is_floating_point() and loaded.is_floating_point()
+    return fractions or torch.equal(saved.to(loaded.device, loaded.dtype), loaded)
+
+
 def with_types_of(saved: Any, loaded: Any) -> Any:
-    """`loaded`, which was made of `saved`, with the saved tensors where their type was changed meanwhile."""
+    """`loaded`, which was made of `saved`, with the saved tensors where their type was changed meanwhile, and nothing else."""
     if torch.is_tensor(saved) and torch.is_tensor(loaded):
-        return saved.to(loaded.device) if saved.dtype != loaded.dtype and saved.shape == loaded.shape else loaded
+        return saved.to(loaded.device) if is_cast(saved, loaded) else loaded
     if isinstance(saved, dict) and isinstance(loaded, dict):
         for key in loaded.keys() & saved.keys():
             loaded[key] = with_types_of(saved[key], loaded[key])

@@ -121,7 +121,9 @@ def keep_precision(optimizer: torch.optim.Optimizer, state: dict[str, Any], type
     if types != types_of(optimizer):
         return
     for number, saved in state["state"].items():
-        with_types_of(saved, optimizer.state.get(parameters[number]))
+        parameter = parameters[number]
+        if parameter in optimizer.state:
+            optimizer.state[parameter] = with_types_of(saved, optimizer.state[parameter])
 
 
 def tell_other_settings(name: str, optimizer: torch.optim.Optimizer, before: list[Settings], now: list[Settings]) -> None:

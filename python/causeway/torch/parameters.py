@@ -149,7 +149,7 @@ class Parameters:
             one.parameter.detach().copy_(values)
         if written and self.ranks.leads:
             log.warning("what Run was given in `also` holds the parameter %s, which the run keeps itself: the run's value counts. Leave the "
-                        "model out of `also`", written[0][0].name)
+                        "parameters out of `also`", written[0][0].name)
 
     def take(self) -> None:
         self.check_unchanged()
@@ -185,7 +185,7 @@ class Parameters:
             name = min(changed)
             raise ValueError(f"the model changed after it entered the run: the parameter {name} has {'' if name in now else 'no '}"
                              "requires_grad now. Set it back before the step ends (loops of GANs do so). What is to train later, or only for "
-                             "a time, has requires_grad from beginning to end, and the rate 0 meanwhile; or begin another run")
+                             "a time, keeps requires_grad, in a group of the optimizer whose lr is 0 while it is not to train; or begin another run")
         for one in self.exchanged:
             if now[one.name] is not one.parameter or not one.come_back():
                 raise ValueError(f"the model changed after it entered the run: the parameter {one.name} was replaced. Move, "

@@ -16,7 +16,7 @@ import torch.distributed as dist
 
 import causeway
 
-from . import arguments, frozen as frozen_parameters
+from . import arguments, forks, frozen as frozen_parameters
 from .buffers import KINDS
 from .marks import HandedOut, Marks
 from .optimizers import tell_own_weights
@@ -34,6 +34,9 @@ ONE_LOOP = ("`for step in run` and after_step() are two ways to count steps, and
 
 ONE_PROCESS = ("this process, such as a DataLoader's worker, is not the one that entered the run: where the run stands is not known here. "
                "Ask in the program itself, as a sampler does (causeway.torch.data.Samples), or give the data set the number before each pass")
+
+NOT_SENT = ("a Run cannot be sent to another process, such as a DataLoader's worker that is spawned: no step passes there. Leave it out of "
+            "the data set, and give that the number it needs before each pass")
 
 UNTRAINED_STEPS = 4  # of the first round; fewer may be left out by a loss's scaler
 STOPS_TRIED = 8  # orders of steps that a region that is told to stop gives back
@@ -122,14 +125,14 @@ class Run:
         self._reported = False  # a loss of the step under way
         self._ended_by: str | None = None  # an error; no step can follow
         self._before: Marks | None = None  # the parameters as the first round found them
-        self._process = os.getpid()
+        self._forks: int | None = None  # as this process was when it entered
 
     def __enter__(self) -> Run:
         if not self._settings["coordinator"] and not self.directory.parent.is_dir():
             raise ValueError(f"{self.directory} is not there, nor the directory above it: give the directory that the "
                              "region's coordinator was started with")
         self._step, self._told, self._iterated, self._ended_by = None, None, False, None
-        self._process = os.getpid()
+        self._forks = forks.count
         self._sample, self._said, self._loss, self._before = None, None, float("nan"), None  # of a time before
         self._ranks = ranks_of(self._group)
         self._entered = Parameters(self.model, self.optimizers, self._ranks, self._seed, self._buffers, self._stage_of,
@@ -155,7 +158,7 @@ class Run:
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
         well = error is None or (isinstance(error, SystemExit) and not error.code)
-        if well and self._step is not None and self._ranks.leads:
+        if well and self._is_own and self._step is not None and self._ranks.leads:
             log.warning("Run was left in %s, before the run was over: what was trained since the round before counts nowhere, and the "
                         "model holds this region's values, not the run's. Start the program again to go on", self._step.place)
         self.leave()
@@ -184,11 +187,22 @@ class Run:
         return self._steps
 
     def __reduce__(self) -> NoReturn:
-        raise TypeError(ONE_PROCESS)
+        raise TypeError(NOT_SENT)
+
+    def __copy__(self) -> Run:
+        return self
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Run:
+        """A copy of a model, or of a Trainer's module, that knows its run."""
+        return self
+
+    @property
+    def _is_own(self) -> bool:
+        """Whether this process entered. A forked one has a copy, in which no step passes, and the connection to the coordinator."""
+        return self._forks in (None, forks.count)
 
     def _check_process(self) -> None:
-        """A forked one has a copy, in which no step passes, and the connection to the coordinator."""
-        if os.getpid() != self._process:
+        if not self._is_own:
             raise RuntimeError(ONE_PROCESS)
 
     def _check_not_ended(self) -> None:
@@ -265,14 +279,13 @@ class Run:
     @property
     def run_steps(self) -> int | None:
         """Steps of the whole run, as Step.schedule_step counts. None: not known before the first step."""
-        self._check_process()
         return self._told.run_steps if self._told is not None else None
 
     @property
     def progress(self) -> float:
         """From 0 to 1."""
-        self._check_process()
         if self._step is not None:
+            self._check_process()
             return self._step.progress
         return 0.0 if self._told is None else 1.0
 
@@ -324,11 +337,17 @@ class Run:
         self._told = told
         first, self._sample = self._sample is None, told.first_sample
         if first:  # before the parameters: an optimizer's master weights are among its state
-            self._parameters.kept_through(lambda: self._state.resume(told.first_sample))
+            self._resume(told.first_sample)
         self._parameters.give(told.round)
         if first:
             self._before = self._parameters.marks()
         return told
+
+    def _resume(self, sample: int) -> None:
+        if self._also:
+            self._parameters.kept_through(lambda: self._state.resume(sample))
+        else:
+            self._state.resume(sample)
 
     def _done(self, steps: Told, taken: int) -> None:
         self._parameters.take()
@@ -362,8 +381,9 @@ class Run:
         self._before = None
         trained = any(self._ranks.gather(self._parameters.marks() != before))
         if not trained and taken >= UNTRAINED_STEPS and self._ranks.leads:
-            log.warning("round %d: %d steps changed no parameter of the model that Run was given, so nothing is learnt. Look whether "
-                        "optimizer.step() is called, and whether the model that is trained is this one and not a copy", round_number, taken)
+            log.warning("round %d: its %d steps changed no parameter of the model that Run was given. Look whether optimizer.step() is called, "
+                        "with a rate above 0, and whether the model that is trained is this one and not a copy. A step of the run is one step "
+                        "of the optimizer: where gradients are accumulated, a batch is less", round_number, taken)
 
     def _begin_anew(self, round_number: int, taken: int) -> None:
         """What was NaN led to what is NaN: moments that hold it would spoil every step to come."""
