@@ -156,8 +156,8 @@ Imported import_run(const fs::path& archive, const fs::path& named_directory,
       named_directory.has_filename() ? named_directory : named_directory.parent_path();
   if (fs::exists(fs::symlink_status(directory)))
     throw ConfigError(directory.string() + " is there already: name a directory that is not");
-  TarReader tar(archive);
   try {
+    TarReader tar(archive);
     return import_tar(tar, directory, certificates);
   } catch (const ArchiveError& error) {
     const std::string name = archive == "-" ? "standard input" : archive.string();

@@ -32,8 +32,10 @@ TarReader::TarReader(std::filesystem::path path)
                       " is a directory: name the file that `causeway export` wrote");
   const char* name = is_named ? path_.c_str() : nullptr;
   if (archive_read_open_filename(archive_.get(), name, kTransferBytes) == ARCHIVE_OK) return;
+  const int error = archive_errno(archive_.get());
+  if (error == EILSEQ || error < 0) refuse();  // it was opened, and begins as no archive does
   throw ConfigError(path_.string() + " cannot be opened (" +
-                    std::generic_category().message(archive_errno(archive_.get())) +
+                    std::generic_category().message(error) +
                     "): name the file that `causeway export` wrote");
 }
 

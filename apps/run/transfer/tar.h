@@ -28,7 +28,8 @@ std::string error_of(::archive* handle);  // the newest, in words
 
 class TarReader {
  public:
-  // "-": standard input. Throws ConfigError naming it if it cannot be opened.
+  // "-": standard input. Throws ConfigError naming it if it cannot be opened, and what
+  // next() does.
   explicit TarReader(std::filesystem::path path);
 
   struct File {
