@@ -32,12 +32,6 @@ log = logging.getLogger("causeway")
 ONE_LOOP = ("`for step in run` and after_step() are two ways to count steps, and each step would count twice: in a loop over the run "
             "leave after_step() out, and give the loss to report()")
 
-ONE_PROCESS = ("this process, such as a DataLoader's worker, is not the one that entered the run: where the run stands is not known here. "
-               "Ask in the program itself, as a sampler does (causeway.torch.data.Samples), or give the data set the number before each pass")
-
-NOT_SENT = ("a Run cannot be sent to another process, such as a DataLoader's worker that is spawned: no step passes there. Leave it out of "
-            "the data set, and give that the number it needs before each pass")
-
 UNTRAINED_STEPS = 4  # of the first round; fewer may be left out by a loss's scaler
 STOPS_TRIED = 8  # orders of steps that a region that is told to stop gives back
 
@@ -125,14 +119,14 @@ class Run:
         self._reported = False  # a loss of the step under way
         self._ended_by: str | None = None  # an error; no step can follow
         self._before: Marks | None = None  # the parameters as the first round found them
-        self._forks: int | None = None  # as this process was when it entered
+        self._process = forks.Entered()
 
     def __enter__(self) -> Run:
         if not self._settings["coordinator"] and not self.directory.parent.is_dir():
             raise ValueError(f"{self.directory} is not there, nor the directory above it: give the directory that the "
                              "region's coordinator was started with")
         self._step, self._told, self._iterated, self._ended_by = None, None, False, None
-        self._forks = forks.count
+        self._process.note()
         self._sample, self._said, self._loss, self._before = None, None, float("nan"), None  # of a time before
         self._ranks = ranks_of(self._group)
         self._entered = Parameters(self.model, self.optimizers, self._ranks, self._seed, self._buffers, self._stage_of,
@@ -158,7 +152,7 @@ class Run:
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
         well = error is None or (isinstance(error, SystemExit) and not error.code)
-        if well and self._is_own and self._step is not None and self._ranks.leads:
+        if well and self._process.is_here and self._step is not None and self._ranks.leads:
             log.warning("Run was left in %s, before the run was over: what was trained since the round before counts nowhere, and the "
                         "model holds this region's values, not the run's. Start the program again to go on", self._step.place)
         self.leave()
@@ -187,7 +181,7 @@ class Run:
         return self._steps
 
     def __reduce__(self) -> NoReturn:
-        raise TypeError(NOT_SENT)
+        raise TypeError(forks.NOT_SENT)
 
     def __copy__(self) -> Run:
         return self
@@ -196,17 +190,8 @@ class Run:
         """A copy of a model, or of a Trainer's module, that knows its run."""
         return self
 
-    @property
-    def _is_own(self) -> bool:
-        """Whether this process entered. A forked one has a copy, in which no step passes, and the connection to the coordinator."""
-        return self._forks in (None, forks.count)
-
-    def _check_process(self) -> None:
-        if not self._is_own:
-            raise RuntimeError(ONE_PROCESS)
-
     def _check_not_ended(self) -> None:
-        self._check_process()
+        self._process.check()
         if self._ended_by is not None:
             raise RuntimeError(f"the run was ended by an error that the program caught ({self._ended_by}). No step can follow, and what "
                                "is trained now counts nowhere. Let such an error end the program, and start it again to go on")
@@ -285,7 +270,7 @@ class Run:
     def progress(self) -> float:
         """From 0 to 1."""
         if self._step is not None:
-            self._check_process()
+            self._process.check()
             return self._step.progress
         return 0.0 if self._told is None else 1.0
 
