@@ -85,8 +85,8 @@ void add_sync_keys(std::vector<Key<Config>>& keys) {
   keys.push_back(of_process(C::integer(
       "sync.contributions_min", "regions",
       [](auto& c) -> auto& { return c.sync.rules.contributions_min; }, 0, 1024,
-      "Fewest regions a round may close with. 0: a majority; with a witness, as many as make one "
-      "together with it: one of two regions.")));
+      "Fewest regions a round may close with. 0: a majority; with a witness, as many as are a "
+      "majority together with it (one of two).")));
   keys.push_back(of_run(C::integer(
       "sync.staleness_max", "rounds", [](auto& c) -> auto& { return c.sync.rules.staleness_max; },
       0, 16,

@@ -28,8 +28,8 @@ def parts_of(tensor: torch.Tensor) -> list[torch.Tensor]:
 
 
 def writes_to(tensor: torch.Tensor) -> list[int]:
-    """How often it was written to; of a divided one, to this rank's part too. Writing to its `.data` does not count, nor moving it
-    elsewhere."""
+    """How often it was written to; of a divided one, to this rank's part too. Writing to its `.data` does not count, nor what a
+    fused optimizer writes, nor moving it elsewhere."""
     plain = tensor.detach()
     parts = [plain, plain.to_local()] if isinstance(plain, DTensor) else [plain]
     return [0 if part.is_inference() else part._version for part in parts]

@@ -22,6 +22,8 @@ TEST(Candidates, CountAsHoldersWhoHasAllOfThePayload) {
   EXPECT_TRUE(candidates.is_obtainable(known, 2, {"a"}));
   EXPECT_FALSE(candidates.is_obtainable(known, 2, {"c"})) << "nobody who has it can be asked";
   EXPECT_FALSE(candidates.is_obtainable(known, 3, {"a"}));
+  candidates.add(made, "a", 60);
+  EXPECT_EQ(known.holders, std::set<std::string>{"b"}) << "a lost some of it";
 }
 
 TEST(Candidates, AreNotReplacedByWhatOthersSay) {

@@ -93,10 +93,12 @@ TEST_F(OneWordTest, OneOfTwoRegionsWithAWitnessWaitsForTheOthersWordAsLongAsForI
   decider_ = decider(0, true);
   decider_.set_up("b", true);
   give("a", 0, 1, Time{0});
-  give("b", 0, 1, Time{0});
-  const auto first = decider_.decide(kSteps, Time{0}).record;
+  decider_.decide(kSteps, Time{0});
+  give("b", 0, 1, seconds{10});
+  const auto first = decider_.decide(kSteps, seconds{10}).record;
   ASSERT_TRUE(first);
   const Time grace = std::chrono::milliseconds{first->next_grace_ms};
+  ASSERT_GT(grace, seconds{2}) << "or it is no longer than a quarter of a round's compute";
   decider_.open_next(*first);
   give("a", 1, 66, seconds{100});
   EXPECT_FALSE(decider_.decide(kSteps, seconds{100}).record);
