@@ -117,8 +117,7 @@ asio::awaitable<void> MeshCore::dial(Self self, PeerPtr peer) {
 asio::awaitable<void> MeshCore::keep_data_connection(Self self, PeerPtr peer,
                                                      std::shared_ptr<Session> session,
                                                      tcp::endpoint endpoint, unsigned number) {
-  Backoff backoff(self->options_.reconnect_delay_min, self->options_.reconnect_delay_max,
-                  self->options_.seed);
+  Backoff backoff = peer->backoff_of(number);
   SegmentSize segments(self->options_.small_segments_for, self->options_.seed + number);
   while (!self->stopping_ && !session->is_closed()) {
     std::string failure;

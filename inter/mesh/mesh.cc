@@ -209,6 +209,11 @@ Peer::Peer(const asio::any_io_executor& executor, const Spool& spool, const Mesh
                      jitter_seed(options.seed, name_in, options.self)),
       nothing(spool, name_in) {}
 
+Backoff Peer::backoff_of(unsigned connection) const {
+  return {options.reconnect_delay_min, options.reconnect_delay_max,
+          jitter_seed(options.seed + 1 + connection, options.self, name)};
+}
+
 void Peer::close(std::error_code code, const std::string& reason) {
   if (beside) beside->close(code, reason);
   if (session) session->close(code, reason);

@@ -107,6 +107,8 @@ struct Peer {
        const std::string& name_in, const Endpoint& endpoint_in);
 
   std::vector<Endpoint> addresses() const;  // in the order in which they are dialled
+  // For one of the data connections: each waits otherwise, so that they do not come back in step.
+  Backoff backoff_of(unsigned connection) const;
   // Without a third region.
   bool linked() const { return session && session->via().empty(); }
   // What carries its messages; while there is a session.
