@@ -178,6 +178,7 @@ class Served {
 int run_follow(const FollowFlags& flags) {
   run::outlive_readers();
   const run::Config config = run::load_config(flags.config, flags.overrides);
+  run::FollowOptions options = follow_options(config, flags);
   const diloco::Descriptor locked = lock(flags.directory);
   run::FollowReport report;
   asio::io_context context(1);
@@ -191,7 +192,6 @@ int run_follow(const FollowFlags& flags) {
   });
   if (http)
     spdlog::info("serves /version, /metrics, /healthz and /readyz on port {}", http->port());
-  run::FollowOptions options = follow_options(config, flags);
   std::optional<Served> served;
   if (!flags.serve.empty()) {
     served.emplace(context, config, options, flags.serve);
