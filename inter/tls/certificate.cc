@@ -15,7 +15,6 @@
 #include "inter/base/error.h"
 #include "inter/base/file.h"
 #include "inter/base/text.h"
-#include "inter/tls/pki.h"
 
 namespace causeway::inter {
 namespace {
@@ -50,6 +49,23 @@ CertificatePtr load_certificate(const std::filesystem::path& file) {
                                  : nullptr);
   if (!certificate) throw_bad_credentials("cannot read the certificate " + file.string());
   return certificate;
+}
+
+void check_issuer(X509* certificate, X509_STORE* authorities, const Credentials& files) {
+  const std::unique_ptr<X509_STORE_CTX, OpensslDeleter<X509_STORE_CTX_free>> check(
+      X509_STORE_CTX_new());
+  if (!check || X509_STORE_CTX_init(check.get(), authorities, certificate, nullptr) != 1)
+    throw_bad_credentials("cannot check " + files.certificate.string());
+  X509_STORE_CTX_set_flags(check.get(), X509_V_FLAG_NO_CHECK_TIME);
+  if (X509_verify_cert(check.get()) == 1) return;
+  const CertificatePtr authority = load_certificate(files.ca_certificate);
+  throw std::system_error(
+      Errc::bad_credentials,
+      files.ca_certificate.string() + " (" + subject_of(authority.get()) + ") did not sign " +
+          files.certificate.string() + " (" + subject_of(certificate) + ", issued by " +
+          issuer_of(certificate) +
+          "): " + X509_verify_cert_error_string(X509_STORE_CTX_get_error(check.get())) +
+          "; take all three files from the same `causeway certs` directory");
 }
 
 CrlPtr load_revocations(const std::filesystem::path& file) {

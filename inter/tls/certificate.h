@@ -7,10 +7,15 @@
 #include <vector>
 
 #include "inter/base/openssl.h"
+#include "inter/tls/pki.h"
 
 namespace causeway::inter {
 
 CertificatePtr load_certificate(const std::filesystem::path& file);  // throws naming the file
+
+// Throws Errc::bad_credentials unless one of `authorities`, which are those of `files`, issued the
+// certificate. Dates are not looked at.
+void check_issuer(X509* certificate, X509_STORE* authorities, const Credentials& files);
 
 // Null if there is no such file; throws naming one that cannot be read.
 CrlPtr load_revocations(const std::filesystem::path& file);

@@ -26,6 +26,9 @@ class VerifyingKey {
  public:
   // The public key of a PEM certificate. Throws std::system_error naming the file.
   explicit VerifyingKey(const std::filesystem::path& certificate);
+  // That of the region's certificate, expired or not. Throws Errc::bad_credentials unless it is for
+  // `region`, and its authority, if ca.crt is there, issued it.
+  VerifyingKey(const Credentials& files, const std::string& region);
   // Of a certificate that somebody sent, in PEM. Throws LinkError (Errc::refused) unless it is for
   // `region`, and one that a connection made with `trusted` would accept.
   VerifyingKey(const std::string& pem, const std::string& region, const TlsContext& trusted);

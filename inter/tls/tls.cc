@@ -78,29 +78,6 @@ void check_private(const std::filesystem::path& key) {
   }
 }
 
-// A coordinator with a certificate of another authority would be refused by all others, and would
-// refuse them. Dates are not looked at.
-void check_issuer(SSL_CTX* context, const Credentials& credentials) {
-  X509* own = SSL_CTX_get0_certificate(context);
-  const std::unique_ptr<X509_STORE_CTX, OpensslDeleter<X509_STORE_CTX_free>> check(
-      X509_STORE_CTX_new());
-  if (!check ||
-      X509_STORE_CTX_init(check.get(), SSL_CTX_get_cert_store(context), own, nullptr) != 1) {
-    cannot_use(credentials.certificate);
-  }
-  X509_STORE_CTX_set_flags(check.get(), X509_V_FLAG_NO_CHECK_TIME);
-  if (X509_verify_cert(check.get()) != 1) {
-    const CertificatePtr authority = load_certificate(credentials.ca_certificate);
-    throw std::system_error(
-        Errc::bad_credentials,
-        credentials.ca_certificate.string() + " (" + subject_of(authority.get()) +
-            ") did not sign " + credentials.certificate.string() + " (" + subject_of(own) +
-            ", issued by " + issuer_of(own) +
-            "): " + X509_verify_cert_error_string(X509_STORE_CTX_get_error(check.get())) +
-            "; take all three files from the same `causeway certs` directory");
-  }
-}
-
 // A peer that met this reason was never going to speak TLS.
 bool is_plaintext(int reason) {
   return reason == SSL_R_WRONG_VERSION_NUMBER || reason == SSL_R_HTTP_REQUEST ||
@@ -185,7 +162,8 @@ TlsContext make_tls_context(const Credentials& credentials, TlsRole role) {
       1) {
     cannot_use(credentials.certificate);
   }
-  check_issuer(context, credentials);
+  // With a certificate of another authority all others would refuse it, and it them.
+  check_issuer(SSL_CTX_get0_certificate(context), SSL_CTX_get_cert_store(context), credentials);
   use_revocations(context, credentials);
   check_private(credentials.key);
   if (SSL_CTX_use_PrivateKey_file(context, credentials.key.c_str(), SSL_FILETYPE_PEM) != 1 ||

@@ -277,7 +277,7 @@ States agreed_states(const Records& records) {
 
 SignedStates signed_states(const RegionLedger& ledger, const Records& records,
                            const std::filesystem::path& certificates) {
-  const inter::VerifyingKey key(inter::credentials_in(certificates, ledger.name).certificate);
+  const inter::VerifyingKey key(inter::credentials_in(certificates, ledger.name), ledger.name);
   SignedStates states;
   states.problem = first_unsigned(ledger, key);
   if (!states.problem.empty()) return states;

@@ -5,6 +5,7 @@
 
 #include <fstream>
 
+#include "apps/run/verify/region_ledger.h"
 #include "diloco/files/archive.h"
 #include "diloco/files/file_io.h"
 #include "inter/blob/spool_files.h"
@@ -86,6 +87,17 @@ TEST_F(Verify, ARegionIsTheMemberWhoseDiskItIs) {
   }
   EXPECT_THAT(verify({region}, certificates()).lines,
               Contains("west: 1 entry, all signed by its certificate"));
+}
+
+// Whoever can change the ledger may put a certificate of his own beside it.
+TEST_F(Verify, ACertificateThatItsAuthorityDidNotIssueIsRefused) {
+  const std::filesystem::path east = write({.name = "east"});
+  const std::filesystem::path others = directory_ / "others";
+  inter::create_ca(others, "others");
+  inter::add_region(others, "east");
+  std::filesystem::copy_file(others / "ca.crt", certificates() / "ca.crt",
+                             std::filesystem::copy_options::overwrite_existing);
+  EXPECT_THROW(verify({east}, certificates()), std::system_error);
 }
 
 TEST_F(Verify, AnEmptyLedgerIsRefused) {

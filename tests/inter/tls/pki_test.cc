@@ -6,6 +6,7 @@
 #include <fstream>
 
 #include "inter/base/error.h"
+#include "inter/tls/signature.h"
 #include "inter/tls/tls.h"
 #include "tests/support/temporary_directory.h"
 
@@ -253,6 +254,40 @@ TEST_F(Pki, NamesTheLineOfTheListOfIssuedCertificatesThatIsDamaged) {
     EXPECT_THAT(failure.what(), HasSubstr(std::string("ca.issued: \"") + line + "\""));
   }
   EXPECT_FALSE(is_revoked(path(), path() / "eu.crt"));
+}
+
+TEST_F(Pki, AKeyThatVerifiesIsOfTheRegionAndItsAuthority) {
+  const auto run = path() / "run", other = path() / "other";
+  for (const auto& directory : {run, other}) {
+    create_ca(directory, directory.filename().string());
+    add_region(directory, "eu");
+    add_region(directory, "us");
+  }
+  const Credentials eu = credentials_in(run, "eu");
+  const std::string signature = SigningKey(eu.key).sign("text");
+  EXPECT_TRUE(VerifyingKey(eu, "eu").verify("text", signature));
+
+  const auto refused = [&](const Credentials& files) {
+    const auto failure = failure_of([&] { VerifyingKey(files, "eu"); });
+    EXPECT_EQ(failure.code(), Errc::bad_credentials);
+    return std::string(failure.what());
+  };
+  Credentials changed = eu;
+  changed.certificate = run / "us.crt";
+  EXPECT_THAT(refused(changed), HasSubstr("us.crt is the certificate of another (CN = us)"));
+  changed.certificate = other / "eu.crt";
+  EXPECT_THAT(refused(changed), HasSubstr("ca.crt (CN = run CA) did not sign "));
+  std::ofstream(run / "ca.crt") << "-----BEGIN CERTIFICATE-----\nno\n";
+  EXPECT_THAT(refused(eu), HasSubstr("cannot read " + eu.ca_certificate.string()));
+  std::filesystem::remove(run / "ca.crt");
+  EXPECT_TRUE(VerifyingKey(eu, "eu").verify("text", signature)) << "whoever has the one file alone";
+}
+
+TEST_F(Pki, AnExpiredCertificateStillShowsWhatWasSigned) {
+  create_ca(path(), "run");
+  add_region(path(), "eu", std::chrono::days(1), -std::chrono::days(3));
+  const Credentials eu = credentials_in(path(), "eu");
+  EXPECT_TRUE(VerifyingKey(eu, "eu").verify("text", SigningKey(eu.key).sign("text")));
 }
 
 }  // namespace
