@@ -58,7 +58,8 @@ class Signals : public testing::Test {
  protected:
   void SetUp() override {
     GTEST_FLAG_SET(death_test_style, "threadsafe");
-    std::signal(SIGHUP, SIG_DFL);  // whoever runs the tests may ignore it
+    // Whoever runs the tests may ignore them.
+    for (const int signal : {SIGINT, SIGTERM, SIGHUP}) std::signal(signal, SIG_DFL);
   }
 };
 
