@@ -17,21 +17,27 @@ fi
 
 # Here threads of many processes share few processors: whoever waits must not spin.
 export OMP_WAIT_POLICY=passive
-export CAUSEWAY=$environment/bin/causeway CAUSEWAY_SOURCE=$PWD CAUSEWAY_DEADLINE_S=${CAUSEWAY_DEADLINE_S:-300}
-failed=()
-for test in python/tests/*_test.py; do
-  echo "== $test"
-  "$environment/bin/python" "$test" || failed+=("$test")
-done
-
+export CAUSEWAY_SOURCE=$PWD CAUSEWAY_DEADLINE_S=${CAUSEWAY_DEADLINE_S:-300}
 export CAUSEWAY_BUILD=${CAUSEWAY_BUILD:-$PWD/build-check}
 export CAUSEWAY_LOGITS=$CAUSEWAY_BUILD/tests/e2e/print_logits
+results=$(mktemp --directory)
+export environment results
+trap 'rm -rf "$results"' EXIT
+
+# FILE: as many run at a time as there are processors, as each waits much. What one said is printed when it has ended.
+run_test() {
+  local log=$results/${1//\//.} program=$environment/bin/causeway
+  [[ $1 != tests/e2e/* ]] || program=$CAUSEWAY_BUILD/apps/causeway
+  { echo "== $1"; CAUSEWAY=$program "$environment/bin/python" "$1"; } >"$log" 2>&1 || echo "$1" >>"$results/failed"
+  flock "$results" cat "$log"
+}
+export -f run_test
+
+tests=(python/tests/*_test.py)
 if [[ -x $CAUSEWAY_LOGITS ]]; then
-  for test in audit hugging_face; do
-    echo "== tests/e2e/${test}_test.py"
-    CAUSEWAY=$CAUSEWAY_BUILD/apps/causeway "$environment/bin/python" "tests/e2e/${test}_test.py" || failed+=("tests/e2e/${test}_test.py")
-  done
+  tests+=(tests/e2e/{audit,hugging_face}_test.py)
 else
   echo "Not run: the auditor's and Hugging Face's tests, which need what ./check builds"
 fi
-((${#failed[@]} == 0)) || { echo "Failed: ${failed[*]}" >&2; exit 1; }
+printf '%s\n' "${tests[@]}" | xargs --max-procs "$(nproc)" --replace bash -c 'run_test "$1"' bash {}
+[[ ! -e $results/failed ]] || { echo "Failed: $(paste -sd ' ' "$results/failed")" >&2; exit 1; }
