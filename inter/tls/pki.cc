@@ -329,9 +329,10 @@ bool revoke_region(const path& directory, const std::string& region) {
   if (std::filesystem::exists(certificate)) remember_present(directory, region);
   const auto issued = issued_to(directory, region);
   if (issued.empty()) {
-    throw_bad_credentials("no certificate of " + region + " is known: there is no " +
-                          certificate.string() + ", and " + (directory / "ca.issued").string() +
-                          " has no line for it");
+    throw std::system_error(Errc::bad_credentials,
+                            "no certificate of " + region + " is known: there is no " +
+                                certificate.string() + ", and " +
+                                (directory / "ca.issued").string() + " has no line for it");
   }
   const path file = credentials_in(directory, region).revocations;
   CrlPtr list = load_revocations(file);

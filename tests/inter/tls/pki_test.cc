@@ -16,6 +16,7 @@ using std::filesystem::perms;
 using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::MatchesRegex;
+using testing::Not;
 
 class Pki : public testing::Test {
  protected:
@@ -150,6 +151,17 @@ TEST_F(Pki, RevokesOneCertificateAndNoOther) {
   EXPECT_FALSE(is_revoked(path(), path() / "us.crt"));
   EXPECT_TRUE(revoke_region(path(), "us"));
   EXPECT_TRUE(is_revoked(path(), path() / "eu.crt") && is_revoked(path(), path() / "us.crt"));
+}
+
+TEST_F(Pki, WhoNeverHadACertificateIsNotRevokedAndNamed) {
+  create_ca(path(), "run");
+  try {
+    revoke_region(path(), "nobody");
+    FAIL() << "was revoked";
+  } catch (const std::system_error& error) {
+    EXPECT_THAT(error.what(), HasSubstr("no certificate of nobody is known"));
+    EXPECT_THAT(error.what(), Not(HasSubstr("OpenSSL")));
+  }
 }
 
 TEST_F(Pki, AnotherAuthoritysRevocationListIsRefusedByName) {
