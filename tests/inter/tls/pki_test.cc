@@ -4,6 +4,9 @@
 #include <gtest/gtest.h>
 
 #include <fstream>
+#include <string>
+#include <thread>
+#include <vector>
 
 #include "inter/base/error.h"
 #include "inter/tls/tls.h"
@@ -151,6 +154,23 @@ TEST_F(Pki, RevokesOneCertificateAndNoOther) {
   EXPECT_FALSE(is_revoked(path(), path() / "us.crt"));
   EXPECT_TRUE(revoke_region(path(), "us"));
   EXPECT_TRUE(is_revoked(path(), path() / "eu.crt") && is_revoked(path(), path() / "us.crt"));
+}
+
+// An operator's two terminals: a region was told to be revoked, and was not.
+TEST_F(Pki, SeveralThatChangeTheDirectoryAtOnceLoseNothing) {
+  create_ca(path(), "run");
+  const std::vector<std::string> regions{"a", "b", "c", "d", "e", "f", "g", "h"};
+  {
+    std::vector<std::jthread> terminals;
+    for (const std::string& region : regions) {
+      terminals.emplace_back([this, region] {
+        add_region(path(), region);
+        EXPECT_TRUE(revoke_region(path(), region));
+      });
+    }
+  }
+  for (const std::string& region : regions)
+    EXPECT_TRUE(is_revoked(path(), path() / (region + ".crt"))) << region;
 }
 
 TEST_F(Pki, WhoNeverHadACertificateIsNotRevokedAndNamed) {
