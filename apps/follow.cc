@@ -25,6 +25,7 @@
 #include "apps/run/follow/weights_image.h"
 #include "apps/run/follow/weights_patch.h"
 #include "apps/run/region/own_process.h"
+#include "apps/run/region/region_files.h"
 #include "apps/run/region/signal_watch.h"
 #include "apps/run/watch/checkpoint_hook.h"
 #include "apps/run/watch/metrics_server.h"
@@ -127,8 +128,11 @@ run::CheckpointHookOptions hook_options(const FollowFlags& flags, const run::Fol
               {"CAUSEWAY_MODEL", std::filesystem::absolute(flags.directory / "current").string()}}};
 }
 
-// Two of them would write over each other.
+// Two of them would write over each other, and one over what a region keeps under the same names.
 diloco::Descriptor lock(const std::filesystem::path& directory) {
+  if (run::was_started(directory))
+    throw run::ConfigError(directory.string() +
+                           " is a region's own directory: give this follower another --directory");
   diloco::create_private_directories(directory);
   std::optional<diloco::Descriptor> lock = diloco::lock_file(directory / "follow.lock");
   if (!lock)

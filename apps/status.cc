@@ -7,6 +7,7 @@
 #include <filesystem>
 #include <iostream>
 #include <memory>
+#include <optional>
 #include <string>
 #include <system_error>
 #include <vector>
@@ -102,13 +103,22 @@ run::SeenRegion look(const Target& target, const StatusFlags& flags) {
        .deadline = std::chrono::milliseconds(std::llround(1e3 * flags.timeout_s))});
 }
 
+// Of one that does not answer. None: nothing of it is on this host, or not for this user.
+std::optional<run::SeenRegion> left_on_this_host(const Target& target) {
+  try {
+    if (target.directory.empty() || !run::was_started(target.directory)) return std::nullopt;
+    return run::look_at_directory(target.directory);
+  } catch (const std::exception&) {
+    return std::nullopt;
+  }
+}
+
 // One that cannot be seen does not hide the others.
 run::SeenRegion look_or_say_why(const Target& target, const StatusFlags& flags) {
   try {
     return look(target, flags);
   } catch (const std::exception& error) {
-    if (!target.directory.empty() && run::was_started(target.directory))
-      return run::look_at_directory(target.directory);
+    if (const auto left = left_on_this_host(target)) return *left;
     run::SeenRegion unseen;
     unseen.name = target.name.empty() ? target.where : target.name;
     unseen.problem = error.what();

@@ -80,11 +80,13 @@ void choose_cores(const run::Config& config, const std::string& region,
   spdlog::info("rank {}: {}", launched.rank, placement.text);
 }
 
-run::StartNeeds start_needs(const WorkerFlags& flags, const intra::WorkerOptions& options) {
+run::StartNeeds start_needs(const WorkerFlags& flags, const intra::WorkerOptions& options,
+                            const run::LaunchedRank& launched) {
   run::StartNeeds needs{.who = fmt::format("rank {}", options.rank),
                         .directory = options.directory,
                         .credentials = {},
-                        .listens = {}};
+                        .listens = {},
+                        .meets_at = launched.meeting_host};
   if (!options.coordinator.empty())
     needs.credentials = inter::credentials_in(options.certificates, flags.region);
   return needs;
@@ -108,7 +110,7 @@ int run_worker(const WorkerFlags& flags) {
       run::worker_options(config, flags.region, launched.rank, directory);
   options.coordinator = flags.coordinator;
   options.certificates = flags.certificates.empty() ? config.certificates : flags.certificates;
-  run::wait_for(start_needs(flags, options), std::chrono::seconds(flags.start_wait_s));
+  run::wait_for(start_needs(flags, options, launched), std::chrono::seconds(flags.start_wait_s));
   const diloco::Descriptor claimed = claim(directory, launched.rank);
   run::log_to_file(directory / fmt::format("worker-{}.log", launched.rank));
   choose_cores(config, flags.region, launched);

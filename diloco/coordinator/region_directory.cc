@@ -27,6 +27,7 @@
 #include "diloco/files/fault_point.h"
 #include "diloco/files/file_io.h"
 #include "diloco/files/sealed_bytes.h"
+#include "diloco/ledger/ledger_file.h"
 #include "inter/blob/spool.h"
 
 namespace causeway::diloco {
@@ -60,6 +61,27 @@ std::string objection(const CoordinatorOptions& options) {
                        options.protocol.contributions_min, membership.region_count());
   }
   return {};
+}
+
+// As the entries say that are whole, without a change to any file.
+Membership members_in(const std::filesystem::path& ledger) {
+  Membership newest;
+  scan_entries(read_file(ledger / "records").value_or(""), read_run_id(ledger),
+               [&](const LedgerEntry& entry, std::size_t) {
+                 const auto* members = std::get_if<Membership>(&entry.entry.body);
+                 if (members != nullptr) newest = *members;
+               });
+  return newest;
+}
+
+void refuse_anothers(const CoordinatorOptions& options, const std::string& incarnation,
+                     const Membership& membership) {
+  for (const Member& member : membership.members) {
+    if (member.region == options.region || member.incarnation != incarnation) continue;
+    throw std::system_error(make_error_code(Errc::lineage),
+                            options.directory.string() + " is that of region " + member.region +
+                                ": give " + options.region + " its own with --directory");
+  }
 }
 
 // Committed ones, or some that may be.
@@ -111,11 +133,14 @@ std::optional<RunOutcome> RegionDirectory::open_ledger() {
   if (const std::string text = objection(options_); !text.empty()) return RunOutcome{2, text};
   create_private_directories(options_.directory);
   const std::string directory = options_.directory.string();
+  // Before the ledger is opened, which signs anew what another region's key has signed.
+  const std::filesystem::path ledger = options_.directory / "ledger";
+  const std::string incarnation = read_incarnation(ledger);
+  if (!incarnation.empty()) refuse_anothers(options_, incarnation, members_in(ledger));
   signing_key_.emplace(options_.mesh.credentials.key);
   const inter::VerifyingKey own(options_.mesh.credentials.certificate);
   ledger_.emplace(
-      options_.directory / "ledger",
-      [this](const std::string& content) { return signing_key_->sign(content); },
+      ledger, [this](const std::string& content) { return signing_key_->sign(content); },
       [&own](const std::string& content, const std::string& signature) {
         return own.verify(content, signature);
       },
@@ -192,12 +217,7 @@ PersistentState RegionDirectory::state() const {
 }
 
 void RegionDirectory::refuse_if_anothers(const Membership& membership) const {
-  for (const Member& member : membership.members) {
-    if (member.region == options_.region || member.incarnation != ledger_->incarnation()) continue;
-    throw std::system_error(make_error_code(Errc::lineage),
-                            options_.directory.string() + " is that of region " + member.region +
-                                ": give " + options_.region + " its own with --directory");
-  }
+  refuse_anothers(options_, ledger_->incarnation(), membership);
 }
 
 void RegionDirectory::carry_out(const RemoveBlob& action) {

@@ -37,27 +37,36 @@ void replace_checked(const std::filesystem::path& path, const Wire& message) {
 }
 
 template <typename Wire>
-Wire parse_file(const std::filesystem::path& path) {
+Wire parse_checked(const std::string& bytes, const std::filesystem::path& path) {
   Wire message;
-  const std::optional<std::string> bytes = read_file(path);
-  if (!bytes) return message;
-  const auto content = without_checksum(*bytes);
+  const auto content = without_checksum(bytes);
   if (!content)
     throw_damaged(path, "its checksum is not that of its content, or a later version wrote it");
   if (!message.ParseFromString(*content)) throw_damaged(path, "cannot be parsed");
   return message;
 }
 
+template <typename Wire>
+Wire parse_file(const std::filesystem::path& path) {
+  const std::optional<std::string> bytes = read_file(path);
+  return bytes ? parse_checked<Wire>(*bytes, path) : Wire();
+}
+
 }  // namespace
 
-std::optional<Snapshot> read_snapshot(const std::filesystem::path& path) {
-  if (!std::filesystem::exists(path)) return std::nullopt;
-  const auto file = parse_file<wire::Snapshot>(path);
+Snapshot parse_snapshot(const std::string& bytes, const std::filesystem::path& path) {
+  const auto file = parse_checked<wire::Snapshot>(bytes, path);
   try {
     return decode(file);
   } catch (const std::system_error& error) {
     throw_damaged(path, error.what());
   }
+}
+
+std::optional<Snapshot> read_snapshot(const std::filesystem::path& path) {
+  const std::optional<std::string> bytes = read_file(path);
+  if (!bytes) return std::nullopt;
+  return parse_snapshot(*bytes, path);
 }
 
 std::optional<SignedFinish> read_finished(const std::filesystem::path& ledger_directory) {

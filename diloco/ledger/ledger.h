@@ -33,6 +33,8 @@ namespace causeway::diloco {
 
 // A file of this kind in any region's directory; none if there is none.
 std::optional<Snapshot> read_snapshot(const std::filesystem::path& path);
+// Of such a file's bytes; `path` is for messages.
+Snapshot parse_snapshot(const std::string& bytes, const std::filesystem::path& path);
 // ledger/finished; none if there is none. Throws Errc::lineage naming it if it is damaged.
 struct SignedFinish {
   Applied at;

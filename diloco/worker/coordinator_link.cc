@@ -69,19 +69,22 @@ std::vector<tcp::endpoint> addresses_of(const inter::Endpoint& endpoint, const M
 }
 
 std::optional<Descriptor> connect_to(const tcp::endpoint& address,
-                                     steady_clock::time_point deadline,
-                                     const Meanwhile& meanwhile) {
+                                     steady_clock::time_point deadline, const Meanwhile& meanwhile,
+                                     std::string& problem) {
   Descriptor fd(
       ::socket(address.protocol().family(), SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
   if (fd.get() < 0) return std::nullopt;
   if (::connect(fd.get(), address.data(), static_cast<socklen_t>(address.size())) == 0) return fd;
-  if (errno != EINPROGRESS || !wait_for(fd.get(), POLLOUT, deadline, meanwhile))
-    return std::nullopt;
-  int error = 0;
-  socklen_t size = sizeof error;
-  if (::getsockopt(fd.get(), SOL_SOCKET, SO_ERROR, &error, &size) != 0 || error != 0)
-    return std::nullopt;
-  return fd;
+  int error = errno;
+  if (error == EINPROGRESS) {
+    error = ETIMEDOUT;
+    socklen_t size = sizeof error;
+    if (wait_for(fd.get(), POLLOUT, deadline, meanwhile))
+      ::getsockopt(fd.get(), SOL_SOCKET, SO_ERROR, &error, &size);
+  }
+  if (error == 0) return fd;
+  problem = std::generic_category().message(error);
+  return std::nullopt;
 }
 
 // False: no answer in time, or the connection broke.
@@ -109,7 +112,7 @@ std::optional<WorkerDial> dial_tls(const AttachRequest& request, const Meanwhile
   const auto context = inter::make_tls_context(credentials, inter::TlsRole::client);
   for (const tcp::endpoint& address : addresses_of(endpoint, meanwhile, problem)) {
     const auto deadline = steady_clock::now() + kConnectDeadline;
-    std::optional<Descriptor> socket = connect_to(address, deadline, meanwhile);
+    std::optional<Descriptor> socket = connect_to(address, deadline, meanwhile, problem);
     if (!socket) continue;
     auto stream = std::make_unique<WorkerTlsStream>(socket->get(), context, inter::TlsRole::client);
     if (!shake_hands(*stream, socket->get(), deadline, meanwhile)) continue;

@@ -120,6 +120,11 @@ bool File::lock() {
   return ::flock(descriptor_, LOCK_EX | LOCK_NB) == 0;
 }
 
+void File::wait_for_lock() noexcept {
+  while (::flock(descriptor_, LOCK_EX) != 0 && errno == EINTR) {
+  }
+}
+
 void File::rename(const std::filesystem::path& from, const std::filesystem::path& to) {
   if (::renameat(descriptor_, from.c_str(), descriptor_, to.c_str()) != 0) {
     throw std::system_error(errno, std::generic_category(),

@@ -66,6 +66,8 @@ class File {
   std::optional<std::uint64_t> regular_size() const;  // nothing: it is something else
   // False: another descriptor holds it, here or elsewhere. It ends with this descriptor.
   bool lock();
+  // The same, once nobody else holds it. At once on file systems without locks.
+  void wait_for_lock() noexcept;
   // Of a directory: gives what is in it another name, or no name.
   void rename(const std::filesystem::path& from, const std::filesystem::path& to);
   // Of a directory: gives a file another name here, which is free. False: that cannot be.

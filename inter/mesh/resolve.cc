@@ -107,6 +107,10 @@ class Waiting {
 }  // namespace
 
 asio::awaitable<Addresses> resolve(Endpoint endpoint, std::chrono::milliseconds limit) {
+  if (endpoint.port == 0) {  // a file that leaves `listen` out
+    throw LinkError(Errc::bad_address,
+                    "no port is known: give its `listen` or `advertise` in the file one");
+  }
   if (auto addresses = numeric(endpoint)) co_return std::move(*addresses);
   const auto executor = co_await asio::this_coro::executor;
   Waiting waiting(executor);

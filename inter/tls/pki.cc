@@ -3,6 +3,7 @@
 #include <fcntl.h>
 
 #include <algorithm>
+#include <memory>
 #include <string_view>
 #include <system_error>
 #include <tuple>
@@ -28,7 +29,15 @@ constexpr std::chrono::seconds kClockSkew{
 // No region can have a name with a dot.
 constexpr std::string_view kObserverSuffix = ".observer", kFollowerSuffix = ".follower";
 
+// Programs that change a directory take turns: each reads ca.issued or ca.crl, and writes it anew.
+std::unique_ptr<File> take_turn(const path& directory) {
+  auto turn = std::make_unique<File>(directory, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  turn->wait_for_lock();
+  return turn;
+}
+
 struct Issuer {
+  std::unique_ptr<File> turn;
   CertificatePtr certificate;
   KeyPtr key;
 };
@@ -160,6 +169,7 @@ Issuer load_issuer(const path& directory) {
                                              "; run `causeway certs init` first");
   }
   Issuer issuer;
+  issuer.turn = take_turn(directory);
   issuer.certificate = load_certificate(directory / "ca.crt");
   issuer.key = load_key(key_file);
   check(X509_check_private_key(issuer.certificate.get(), issuer.key.get()) == 1,
@@ -259,6 +269,7 @@ Credentials credentials_in(const path& directory, const std::string& region) {
 
 void create_ca(const path& directory, const std::string& run_name, std::chrono::days validity) {
   create_private_directories(directory);
+  const std::unique_ptr<File> turn = take_turn(directory);
   refuse_overwrite(directory / "ca.key");
   refuse_overwrite(directory / "ca.crt");
   const KeyPtr key = make_key();
@@ -329,9 +340,10 @@ bool revoke_region(const path& directory, const std::string& region) {
   if (std::filesystem::exists(certificate)) remember_present(directory, region);
   const auto issued = issued_to(directory, region);
   if (issued.empty()) {
-    throw_bad_credentials("no certificate of " + region + " is known: there is no " +
-                          certificate.string() + ", and " + (directory / "ca.issued").string() +
-                          " has no line for it");
+    throw std::system_error(Errc::bad_credentials,
+                            "no certificate of " + region + " is known: there is no " +
+                                certificate.string() + ", and " +
+                                (directory / "ca.issued").string() + " has no line for it");
   }
   const path file = credentials_in(directory, region).revocations;
   CrlPtr list = load_revocations(file);

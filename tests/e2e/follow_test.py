@@ -188,6 +188,11 @@ class Follow(FollowedRun):
         self.assertIn("--signatures: -1: must be a number", self.run_causeway(*follow, "reader", "--signatures", "-1", code=2))
         self.assertIn("no region of that name", self.run_causeway(*follow, "reader", "--region", "nowhere", code=2))
         self.assertIn("outer.lr", self.run_causeway(*follow, "reader", "--set", "outer.lr=0.5", code=2))
+        region = self.region_directory(REGIONS[0])
+        self.assertIn("is a region's own directory", self.run_causeway("follow", config, "--as", "reader", "--directory", region, code=2))
+        self.assertFalse((region / "follow.lock").exists())
+        self.assertIn("is what `causeway follow` keeps", self.run_causeway(
+            "coordinator", config, "--region", REGIONS[0], "--auto", "--directory", self.served, code=2))
         shutil.rmtree(self.served)
         follower = self.follow(config)
         self.wait_for_version(1, follower)

@@ -64,6 +64,9 @@ class Start(RunByHand):
         (self.directory / "resolv.conf").write_text("nameserver 127.0.0.1\noptions attempts:1 timeout:1\n")
         process = self.in_mounts("mount --bind resolv.conf /etc/resolv.conf", *self.command("--found", "--listen", "host.example.org:7700", *AT_ONCE))
         self.assertIn("try again later", self.finish(process, code=TRY_AGAIN))
+        worker = self.command("--coordinator", "host.example.org:7800", *AT_ONCE, subcommand="worker")
+        process = self.in_mounts("mount --bind resolv.conf /etc/resolv.conf", *worker)
+        self.assertIn("try again later", self.finish(process, code=TRY_AGAIN))
 
     def test_certificates_that_are_not_mounted_yet(self):
         there, later = self.directory / "certificates", self.directory / "later"

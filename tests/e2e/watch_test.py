@@ -32,6 +32,12 @@ class Watch(RunByHand):
         coordinators[1].wait()
         table = self.run_causeway(*ask, code=3)
         self.assertRegex(table, rf"{REGIONS[1]} .*NOT SEEN")
+        left = self.directory / "runs" / "e2e" / REGIONS[1]  # what cannot be read there hides nobody
+        left.mkdir(parents=True)
+        (left / "status.json").touch()
+        table = self.run_causeway(*ask, code=3)
+        self.assertRegex(table, rf"{REGIONS[1]} .*NOT SEEN")
+        self.assertRegex(table, rf"{REGIONS[2]} +\d+ ")
         regions = json.loads(self.run_causeway(*ask, "--json", code=3))["regions"]
         self.assertEqual(sorted(each["region"] for each in regions), sorted(REGIONS))
         self.assertIn("STOPPED", self.run_causeway("status", *map(self.region_directory, REGIONS), code=3))

@@ -86,6 +86,11 @@ bool was_started(const std::filesystem::path& region_directory) {
   return std::filesystem::exists(region_directory / "status.json");
 }
 
+// One that was started in a region's directory leaves its lock there.
+bool is_followers(const std::filesystem::path& directory) {
+  return std::filesystem::exists(directory / "follow.lock") && !was_started(directory);
+}
+
 bool has_coordinator(const std::filesystem::path& region_directory) {
   return diloco::is_locked(region_directory / "ledger" / "lock");
 }

@@ -6,6 +6,7 @@
 #include <cerrno>
 #include <chrono>
 #include <csignal>
+#include <string>
 #include <system_error>
 
 #include <asio/io_context.hpp>
@@ -46,6 +47,19 @@ void check_port(const inter::Endpoint& bind) {
     const tcp::acceptor acceptor(unused, inter::listening_address(bind, kResolve));
   } catch (const std::system_error& error) {
     inter::throw_cannot_listen(bind, error.code());
+  }
+}
+
+// A name that no server knows is a mistake, which whoever uses it says.
+void check_known(const std::string& host) {
+  try {
+    inter::wait_to_resolve({host, 1}, kResolve);  // any port
+  } catch (const inter::LinkError& error) {
+    const bool passes = error.code() == inter::Errc::deadline ||
+                        error.code() == asio::error::host_not_found_try_again;
+    if (!passes) return;
+    throw std::system_error(std::make_error_code(std::errc::resource_unavailable_try_again),
+                            error.reason());
   }
 }
 
@@ -111,6 +125,7 @@ void check(const StartNeeds& needs) {
   check_writable(needs.directory);
   if (needs.credentials) check_there(*needs.credentials);
   std::ranges::for_each(needs.listens, check_port);
+  if (!needs.meets_at.empty()) check_known(needs.meets_at);
 }
 
 void wait_for(const StartNeeds& needs, std::chrono::seconds patience) {

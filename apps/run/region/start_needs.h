@@ -19,6 +19,7 @@ struct StartNeeds {
   std::filesystem::path directory;
   std::optional<inter::Credentials> credentials;
   std::vector<inter::Endpoint> listens;  // where it will listen; checks that no two are the same
+  std::string meets_at = {};  // a host whose name has to be known; empty: it meets nobody
 };
 
 // What nobody did wrong, and what may pass by itself: it is worth trying again, later.

@@ -1,8 +1,8 @@
 #include "apps/run/transfer/export_run.h"
 
-#include <fcntl.h>
-
 #include <algorithm>
+#include <span>
+#include <string>
 #include <string_view>
 #include <system_error>
 #include <utility>
@@ -27,8 +27,8 @@ namespace fs = std::filesystem;
 
 struct Source {
   ArchivedFile file;
-  fs::path path;        // read when its turn comes,
-  std::string content;  // unless this is all of it
+  std::string content;                // all of it,
+  std::span<const std::byte> mapped;  // unless it is too large to be held in memory
 };
 
 fs::path config_of(const ExportOptions& options, const fs::path& region) {
@@ -46,21 +46,20 @@ class Sources {
     hash.update(std::as_bytes(std::span(content)));
     const std::uint64_t size = content.size();
     sources_.push_back({.file = {.name = name, .size = size, .sha256 = inter::hex(hash.finish())},
-                        .path = {},
-                        .content = std::move(content)});
+                        .content = std::move(content),
+                        .mapped = {}});
   }
   void add_if_there(const std::string& name, const fs::path& path) {
     if (auto content = diloco::read_file(path)) add(name, std::move(*content));
   }
-  // Too large to be held in memory.
-  void add(const std::string& name, const fs::path& path, const inter::BlobId& blob) {
-    if (inter::damage_of(path, blob))
-      diloco::throw_damaged(
-          path, "its content is not what its name says; export another region's directory");
-    const std::string hash = inter::hex(inter::hash_file(path, blob.size_bytes));
-    sources_.push_back({.file = {.name = name, .size = blob.size_bytes, .sha256 = hash},
-                        .path = path,
-                        .content = {}});
+  // `mapped` must outlive these.
+  void add(const std::string& name, std::span<const std::byte> mapped) {
+    inter::Sha256 hash;
+    hash.update(mapped);
+    const std::string sha256 = inter::hex(hash.finish());
+    sources_.push_back({.file = {.name = name, .size = mapped.size(), .sha256 = sha256},
+                        .content = {},
+                        .mapped = mapped});
   }
   const std::vector<Source>& all() const { return sources_; }
 
@@ -94,19 +93,16 @@ void add_certificates(const fs::path& directory, Sources& sources) {
 
 void copy(const Source& source, TarWriter& tar) {
   tar.begin(source.file.name, source.file.size);
-  if (source.path.empty()) return tar.write(std::as_bytes(std::span(source.content)));
-  const inter::File file(source.path, O_RDONLY | O_CLOEXEC);
-  const inter::PageBuffer buffer(kTransferBytes);
+  if (source.mapped.empty()) return tar.write(std::as_bytes(std::span(source.content)));
   inter::Sha256 hash;
-  for (std::uint64_t offset = 0; offset < source.file.size; offset += kTransferBytes) {
-    const auto part =
-        buffer.bytes().first(std::min<std::uint64_t>(source.file.size - offset, kTransferBytes));
-    inter::read_exactly(source.path, file, offset, part);
+  for (std::span<const std::byte> rest = source.mapped; !rest.empty();) {
+    const auto part = rest.first(std::min<std::size_t>(rest.size(), kTransferBytes));
     hash.update(part);
     tar.write(part);
+    rest = rest.subspan(part.size());
   }
   if (inter::hex(hash.finish()) != source.file.sha256)
-    diloco::throw_damaged(source.path, "it changed while it was copied");
+    diloco::throw_damaged(source.file.name, "it changed while it was copied");
 }
 
 // Commands may hold passwords, and are for the host that they were written for. Nor are comments
@@ -141,15 +137,13 @@ Exported export_run(const ExportOptions& options, const TarWriter::Sink& sink) {
     const std::string file = there + "/ledger/" + std::string(name);
     if (name == "records") {
       sources.add(file, whole_records(ledger, manifest.run_id, manifest.rounds));
+    } else if (name == "snapshot") {
+      sources.add(file, named.pointer);  // the run may have replaced it
     } else {
       sources.add_if_there(file, ledger / name);
     }
   }
-  // As long as it has not moved on, the copy of the pointer is the one that was checked.
-  if (diloco::read_snapshot(ledger / "snapshot") != named.snapshot)
-    throw RunError(region.string() +
-                   " replaced its snapshot by a newer one while it was read; try again");
-  sources.add(there + "/spool/" + named.file.filename().string(), named.file, named.snapshot.blob);
+  sources.add(there + "/spool/" + named.file.filename().string(), named.content.bytes());
 
   for (const Source& source : sources.all()) manifest.files.push_back(source.file);
   const std::string first = to_json(manifest);

@@ -4,6 +4,7 @@
 #include <optional>
 #include <span>
 #include <system_error>
+#include <utility>
 #include <variant>
 
 #include <fmt/format.h>
@@ -60,44 +61,64 @@ SignedStates check_signatures(const RegionLedger& ledger, const fs::path& certif
 }
 
 void check_content(const NamedSnapshot& named) {
-  const fs::path& region = named.ledger.directory;
-  const auto content = KeptPayloads({region}).open(named.snapshot.blob);
-  if (!content) {
-    refuse_snapshot(region, " does not hold the snapshot that its ledger/snapshot names, " +
-                                named.file.string() +
-                                ": if its run goes on, it was replaced meanwhile, so try again; if "
-                                "not, take another region's directory");
-  }
   // Not its version: what a run was forked from has another one in its parent.
-  if (read_snapshot_leaves(named.file, content->bytes()).state == named.snapshot.state) return;
+  if (read_snapshot_leaves(named.file, named.content.bytes()).state == named.snapshot.state) return;
   refuse_snapshot(named.file,
                   " is not the state that ledger/snapshot names: it was changed. Take "
                   "another region's directory");
 }
 
+diloco::MappedBytes open_content(const fs::path& region, const inter::BlobId& blob) {
+  if (auto content = KeptPayloads({region}).open(blob)) return std::move(*content);
+  refuse_snapshot(region, " does not hold the snapshot that its ledger/snapshot names, " +
+                              inter::blob_path(region / "spool", blob).string() +
+                              ": take another region's directory");
+}
+
+struct HeldSnapshot {
+  std::string pointer;
+  diloco::Snapshot snapshot;
+  diloco::MappedBytes content;
+};
+
+// A run that goes on lets go of a snapshot once it has a newer one, but writes over none that
+// somebody has open.
+HeldSnapshot hold_snapshot(const fs::path& region) {
+  const fs::path file = region / "ledger" / "snapshot";
+  while (const auto pointer = diloco::read_file(file)) {
+    const diloco::Snapshot snapshot = diloco::parse_snapshot(*pointer, file);
+    try {
+      return {*pointer, snapshot, open_content(region, snapshot.blob)};
+    } catch (const std::system_error&) {
+      if (diloco::read_file(file) == pointer) throw;  // otherwise the newer one is taken
+    }
+  }
+  refuse_snapshot(region,
+                  " has no snapshot yet (ledger/snapshot is not there), so there is nothing to "
+                  "go on from: the run confirms one every train.checkpoint_rounds rounds and at "
+                  "its end");
+}
+
 }  // namespace
 
 NamedSnapshot read_named_snapshot(const fs::path& region_directory, const fs::path& certificates) {
-  // First the pointer: a run that goes on may add to its ledger meanwhile, but takes nothing away.
-  const auto snapshot = diloco::read_snapshot(region_directory / "ledger" / "snapshot");
-  if (!snapshot) {
-    refuse_snapshot(region_directory,
-                    " has no snapshot yet (ledger/snapshot is not there), so there is nothing to "
-                    "go on from: the run confirms one every train.checkpoint_rounds rounds and at "
-                    "its end");
-  }
+  // First the snapshot, at once: to check a long ledger may take longer than the run keeps it. What
+  // the run adds to its ledger meanwhile takes nothing away.
+  HeldSnapshot held = hold_snapshot(region_directory);
   NamedSnapshot named{.ledger = read_region_ledger(region_directory),
-                      .snapshot = *snapshot,
-                      .file = inter::blob_path(region_directory / "spool", snapshot->blob)};
-  const std::string which = fmt::format("the snapshot of version {}", snapshot->version);
+                      .snapshot = held.snapshot,
+                      .file = inter::blob_path(region_directory / "spool", held.snapshot.blob),
+                      .pointer = std::move(held.pointer),
+                      .content = std::move(held.content)};
+  const std::string which = fmt::format("the snapshot of version {}", named.snapshot.version);
   const SignedStates own = check_signatures(named.ledger, certificates);
-  const auto state = named_state(named.ledger, own, snapshot->version);
+  const auto state = named_state(named.ledger, own, named.snapshot.version);
   if (!state) {
     refuse_snapshot(region_directory,
                     ": nothing that " + named.ledger.name + " signed says which state " + which +
                         " is, so it is not used: take another region's directory");
   }
-  if (*state != snapshot->state) {
+  if (*state != named.snapshot.state) {
     refuse_snapshot(region_directory,
                     ": " + which +
                         " that ledger/snapshot names is not the state that the signed "

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "apps/run/verify/region_ledger.h"
+#include "diloco/files/sealed_bytes.h"
 #include "diloco/log/messages.h"
 #include "diloco/log/record.h"
 #include "diloco/maths/digest.h"
@@ -22,7 +23,9 @@ namespace causeway::run {
 struct NamedSnapshot {
   RegionLedger ledger;
   diloco::Snapshot snapshot;
-  std::filesystem::path file;  // in the region's spool
+  std::filesystem::path file;   // in the region's spool; a run that goes on may have let it go
+  std::string pointer;          // ledger/snapshot, as it named this one
+  diloco::MappedBytes content;  // stays what it is, whatever the region does meanwhile
 };
 
 // Of a region's directory. `certificates`: to check the ledger's signatures with. Throws

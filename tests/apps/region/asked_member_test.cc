@@ -52,7 +52,9 @@ TEST(AskedMember, IsTakenByALeaderAlone) {
   const std::string led = R"({"leader": "open", "waiting": "open to decide round 3"})";
   const std::string unled = R"({"leader": "", "waiting": "a leader, which cannot be elected"})";
   EXPECT_THAT(why_not_taken(led, patience), HasSubstr("in 60 s: most of its regions must be"));
+  EXPECT_THAT(why_not_taken(led, patience), HasSubstr("Ask at the leader, which is open. "));
   EXPECT_THAT(why_not_taken("", patience), HasSubstr("most of its regions must be reachable"));
+  EXPECT_THAT(why_not_taken("", patience), HasSubstr("Ask at the leader. "));
   EXPECT_THAT(why_not_taken(unled, patience),
               HasSubstr("it has no leader, who alone can take it. This region waits for a leader, "
                         "which cannot be elected."));

@@ -1,5 +1,7 @@
 #include "apps/run/verify/named_snapshot.h"
 
+#include <algorithm>
+
 #include "diloco/files/file_io.h"
 #include "inter/blob/spool.h"
 #include "tests/apps/verify/past.h"
@@ -62,6 +64,24 @@ TEST_F(NamedSnapshots, AreTheStatesThatTheRecordsName) {
   EXPECT_EQ(named.snapshot.version, kRounds - 1);
   EXPECT_EQ(named.ledger.name, "east");
   EXPECT_TRUE(fs::exists(named.file));
+}
+
+// A run that goes on has a newer one before a long ledger is checked.
+TEST_F(NamedSnapshots, StayWhatTheyAreWhileTheRunReplacesThem) {
+  const fs::path region = region_with(kRounds - 1, kRounds - 1);
+  const std::string pointer = diloco::read_file(region / "ledger" / "snapshot").value();
+  const std::string content = diloco::read_file(intra::snapshot_file(region)).value();
+  const NamedSnapshot named = read_named_snapshot(region, certificates());
+  {
+    inter::Spool spool(region / "spool", kSpoolBytes);
+    spool.remove(named.snapshot.blob);
+    const std::string newer(content.size(), 'n');
+    spool.put(std::as_bytes(std::span(newer)));
+  }
+  fs::remove(region / "ledger" / "snapshot");
+  EXPECT_FALSE(fs::exists(named.file));
+  EXPECT_EQ(named.pointer, pointer);
+  EXPECT_TRUE(std::ranges::equal(named.content.bytes(), std::as_bytes(std::span(content))));
 }
 
 TEST_F(NamedSnapshots, OfTheLastVersionAreWhatTheRegionSignedAtItsEnd) {

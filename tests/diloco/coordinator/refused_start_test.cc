@@ -8,6 +8,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "diloco/files/file_io.h"
 #include "inter/blob/spool.h"
 #include "tests/diloco/coordinator/run_checks.h"
 #include "tests/diloco/coordinator/run_fixture.h"
@@ -66,10 +67,12 @@ TEST(Coordinator, AnotherRegionsDirectoryIsRefused) {
   run.destroy("b");
   std::filesystem::remove_all(run.directory("b"));
   std::filesystem::rename(run.directory("a"), run.directory("b"));
+  const auto signed_by_a = read_file(run.directory("b") / "ledger" / "records");
   run.start("b", Start::resume);
   const auto outcome = run.outcome("b");
   ASSERT_TRUE(outcome);
   EXPECT_NE(outcome->message.find("is that of region a"), std::string::npos) << outcome->message;
+  EXPECT_EQ(read_file(run.directory("b") / "ledger" / "records"), signed_by_a);
 }
 
 // The founder lost its disk and founded another run while the other region was away.

@@ -1,4 +1,5 @@
 // Workers that came to the wrong place: they are told, and do not wait for ever.
+#include <netinet/in.h>
 #include <poll.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
@@ -6,6 +7,7 @@
 
 #include <csignal>
 #include <optional>
+#include <string>
 
 #include <gtest/gtest.h>
 
@@ -42,6 +44,29 @@ TEST_F(MisplacedWorker, RefusesAWorkerOfAnotherVersionAndSaysWhoIsOlder) {
                 std::string::npos);
     }
   }
+}
+
+class FarWorker : public WorkerServerTest {
+  bool over_tls() const override { return true; }
+};
+
+// A mistyped port looked like a coordinator that is not there yet.
+TEST_F(FarWorker, KnowsWhyNobodyAnswers) {
+  start(1);
+  const Descriptor silent(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));  // it never listens
+  sockaddr_in address{};
+  address.sin_family = AF_INET;
+  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  socklen_t size = sizeof address;
+  auto* const named = reinterpret_cast<sockaddr*>(&address);
+  ASSERT_EQ(::bind(silent.get(), named, size), 0);
+  ASSERT_EQ(::getsockname(silent.get(), named, &size), 0);
+  AttachRequest to = request(0, 1);
+  to.coordinator = "127.0.0.1:" + std::to_string(ntohs(address.sin_port));
+  std::string problem;
+  EXPECT_FALSE(dial_coordinator(
+      to, [] {}, problem));
+  EXPECT_EQ(problem, "Connection refused");
 }
 
 // A data loader's workers live on for a while, and held the session open.

@@ -5,6 +5,7 @@
 #include <netdb.h>
 
 #include <condition_variable>
+#include <cstdint>
 #include <mutex>
 #include <optional>
 #include <string_view>
@@ -75,8 +76,9 @@ constexpr std::chrono::hours kLong{1};
 
 // Of one look-up on `context`.
 struct Asked {
-  Asked(asio::io_context& context, const std::string& host, std::chrono::milliseconds limit) {
-    asio::co_spawn(context, resolve({host, 80}, limit),
+  Asked(asio::io_context& context, const std::string& host, std::chrono::milliseconds limit,
+        std::uint16_t port = 80) {
+    asio::co_spawn(context, resolve({host, port}, limit),
                    [this](const std::exception_ptr& failure, Addresses addresses) {
                      ended = true;
                      found = std::move(addresses);
@@ -101,6 +103,15 @@ TEST(Resolve, ANumericAddressNeedsNoNameServer) {
   ASSERT_EQ(v6.found.size() + v4.found.size(), 2U);
   EXPECT_TRUE(v6.found[0].address().is_v6());
   EXPECT_EQ(v4.found[0], asio::ip::tcp::endpoint(asio::ip::make_address("127.0.0.1"), 80));
+}
+
+// A file whose regions have no `listen`, as `causeway init` writes it for `causeway simulate`.
+TEST(Resolve, WithoutAPortSaysWhatTheFileLacks) {
+  asio::io_context context{1};
+  const Asked asked(context, "127.0.0.1", kLong, 0);
+  context.run();
+  EXPECT_EQ(asked.code, Errc::bad_address);
+  EXPECT_THAT(asked.reason, HasSubstr("no port is known: give its `listen`"));
 }
 
 TEST(Resolve, OneNameWaitsForNoOther) {

@@ -4,6 +4,9 @@
 #include <gtest/gtest.h>
 
 #include <fstream>
+#include <string>
+#include <thread>
+#include <vector>
 
 #include "inter/base/error.h"
 #include "inter/tls/signature.h"
@@ -17,6 +20,7 @@ using std::filesystem::perms;
 using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::MatchesRegex;
+using testing::Not;
 
 class Pki : public testing::Test {
  protected:
@@ -151,6 +155,34 @@ TEST_F(Pki, RevokesOneCertificateAndNoOther) {
   EXPECT_FALSE(is_revoked(path(), path() / "us.crt"));
   EXPECT_TRUE(revoke_region(path(), "us"));
   EXPECT_TRUE(is_revoked(path(), path() / "eu.crt") && is_revoked(path(), path() / "us.crt"));
+}
+
+// An operator's two terminals: a region was told to be revoked, and was not.
+TEST_F(Pki, SeveralThatChangeTheDirectoryAtOnceLoseNothing) {
+  create_ca(path(), "run");
+  const std::vector<std::string> regions{"a", "b", "c", "d", "e", "f", "g", "h"};
+  {
+    std::vector<std::jthread> terminals;
+    for (const std::string& region : regions) {
+      terminals.emplace_back([this, region] {
+        add_region(path(), region);
+        EXPECT_TRUE(revoke_region(path(), region));
+      });
+    }
+  }
+  for (const std::string& region : regions)
+    EXPECT_TRUE(is_revoked(path(), path() / (region + ".crt"))) << region;
+}
+
+TEST_F(Pki, WhoNeverHadACertificateIsNotRevokedAndNamed) {
+  create_ca(path(), "run");
+  try {
+    revoke_region(path(), "nobody");
+    FAIL() << "was revoked";
+  } catch (const std::system_error& error) {
+    EXPECT_THAT(error.what(), HasSubstr("no certificate of nobody is known"));
+    EXPECT_THAT(error.what(), Not(HasSubstr("OpenSSL")));
+  }
 }
 
 TEST_F(Pki, AnotherAuthoritysRevocationListIsRefusedByName) {
