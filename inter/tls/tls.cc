@@ -195,8 +195,12 @@ void check_own_certificate(const Credentials& credentials, const std::string& re
   const std::string file = credentials.certificate.string();
   const auto names = dns_names(certificate.get());
   if (names.size() != 1 || names[0] != region) {
+    const std::string maker = is_follower(region)   ? "add-follower"
+                              : is_observer(region) ? "add-observer"
+                                                    : "add-region";
     throw std::system_error(Errc::bad_name, file + " is for \"" + (names.empty() ? "" : names[0]) +
-                                                "\", not for \"" + region + "\"");
+                                                "\", not for \"" + region + "\": `causeway certs " +
+                                                maker + "` makes one");
   }
   const std::string dates = why_not_today(certificate.get());
   const std::string problem = dates.empty() ? why_revoked(certificate.get(), credentials) : dates;

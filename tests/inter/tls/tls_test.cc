@@ -156,6 +156,18 @@ TEST_F(OwnFiles, AnAuthorityOfTheSameNameWithAnotherKeyIsRefusedToo) {
   EXPECT_NE(problem().find("did not sign"), std::string::npos) << problem();
 }
 
+TEST_F(OwnFiles, ACertificateForAnotherNameIsRefusedWithTheCommandThatMakesOne) {
+  const std::pair<const char*, const char*> cases[] = {
+      {"b", "`causeway certs add-region` makes one"},
+      {"a.follower", "`causeway certs add-follower` makes one"},
+      {"a.observer", "`causeway certs add-observer` makes one"}};
+  for (const auto& [name, words] : cases) {
+    const std::string said =
+        message_of([&] { check_own_certificate(files(), name, Validity::required); });
+    EXPECT_NE(said.find(words), std::string::npos) << said;
+  }
+}
+
 TEST_F(OwnFiles, ACertificateThatIsNotValidTodayIsRefusedAtTheStartAndMissedLater) {
   const auto said_of = [this](const std::string& region, Validity validity) {
     return message_of([&] {
