@@ -62,13 +62,11 @@ void Decider::open_next(const CommitRecord& committed) {
   for (const Participant& participant : committed.participants) {
     if (participant.round == committed.round) attach(participant.region);
   }
-  for (const auto& [region, applied] : applied_) {
-    if (up_.contains(region) && applied.version == round_) attach(region);
+  states_.open(round_);
+  for (const std::string& region : up_) {
+    if (states_.is_applied_by(region)) attach(region);
   }
   candidates_.settle(committed);
-  diverged_.clear();
-  rejected_.clear();
-  tied_ = false;
   usable_.clear();
   quorum_at_.reset();
   progress_at_.reset();
@@ -84,14 +82,7 @@ void Decider::set_up(const std::string& region, bool up) {
 }
 
 void Decider::set_applied(const std::string& region, const std::optional<Applied>& applied) {
-  if (!applied) {
-    applied_.erase(region);
-    return;
-  }
-  applied_[region] = *applied;
-  const auto diverged = diverged_.find(region);
-  if (diverged != diverged_.end() && diverged->second != applied->state) diverged_.erase(diverged);
-  if (applied->version == round_ && !diverged_.contains(region)) attach(region);
+  if (states_.set_applied(region, applied)) attach(region);
 }
 
 void Decider::attach(const std::string& region) {
@@ -114,7 +105,7 @@ Decider::Verdict Decider::decide(const Steps& steps, Time now) {
   const bool enough = contributors() >= contributions_min() && (complete() || past_deadline(now));
   if (!enough && !barren) return verdict;
 
-  const std::optional<Digest> agreed = agreed_state();
+  const std::optional<Digest> agreed = states_.agreed(candidates_, membership_);
   const std::string run_id = candidates_.all().begin()->second.contribution.run_id;
   verdict.diverged = remove_diverged(agreed);
   if (!agreed || (!barren && contributors() < contributions_min())) return verdict;
@@ -138,46 +129,9 @@ bool Decider::hopeless() const {
   return static_cast<std::size_t>(possible) < contributions_min();
 }
 
-// By region, of those that stand at this round.
-std::map<std::string, Digest> Decider::states_at_round() const {
-  std::map<std::string, Digest> states;
-  for (const auto& [region, applied] : applied_) {
-    if (applied.version == round_) states[region] = applied.state;
-  }
-  for (const auto& [key, candidate] : candidates_.all()) {
-    if (is_fresh(key) && candidates_.is_own_word(candidate))
-      states[key.region] = candidate.contribution.state;
-  }
-  return states;
-}
-
-// The state that more than half of the regions start from, of those that stand at this round; after
-// a tie, of all.
-std::optional<Digest> Decider::agreed_state() const {
-  if (round_ == 0 && membership_.origin) return membership_.origin->state;
-  const std::map<std::string, Digest> states = states_at_round();
-  std::map<Digest, std::size_t> votes;
-  for (const auto& [region, state] : states) ++votes[state];
-  const std::size_t electorate =
-      tied_ ? std::max(states.size(), membership_.region_count()) : states.size();
-  for (const auto& [state, count] : votes) {
-    if (2 * count > electorate) return state;
-  }
-  return std::nullopt;
-}
-
 std::vector<Contribution> Decider::remove_diverged(const std::optional<Digest>& agreed) {
-  std::vector<Contribution> diverged;
-  for (const auto& [key, candidate] : candidates_.all()) {
-    if (is_fresh(key) && candidates_.is_own_word(candidate) &&
-        candidate.contribution.state != agreed) {
-      diverged.push_back(candidate.contribution);
-    }
-  }
-  tied_ = tied_ || (!agreed && !diverged.empty());
+  std::vector<Contribution> diverged = states_.reject_others(candidates_, agreed);
   for (const Contribution& contribution : diverged) {
-    if (!contribution.sits_out) rejected_.insert(contribution.payload);
-    if (agreed) diverged_[contribution.region] = contribution.state;
     usable_.erase(key_of(contribution));
     candidates_.erase(key_of(contribution));
     attached_.erase(contribution.region);
@@ -275,9 +229,7 @@ std::vector<Standing> Decider::standings(std::uint32_t next_k) const {
 // counts as twice the grace, so that the grace grows until it fits.
 void Decider::learn_lateness() {
   const bool missed = std::ranges::any_of(attached_, [this](const std::string& region) {
-    const auto applied = applied_.find(region);
-    return !settled(region) && up_.contains(region) && applied != applied_.end() &&
-           applied->second.version == round_;
+    return !settled(region) && up_.contains(region) && states_.is_applied_by(region);
   });
   if (missed) {
     grace_.add(2 * grace_.length());
@@ -335,7 +287,7 @@ std::size_t Decider::holders_required(Time now) const {
 // A round that one of two regions may fill alone, with a witness, waits no longer than for work:
 // the other's worker may be gone, and this region is to go on without it.
 bool Decider::rests_on_one_word() const {
-  const std::map<std::string, Digest> states = states_at_round();
+  const std::map<std::string, Digest> states = states_.known(candidates_);
   const bool alone = contributors() < 2;
   if (round_ == 0 || states.size() != 1 || (alone && options_.contributions_min > 0)) return false;
   const std::set<std::string>& others = alone ? attached_ : membership_.regions();
@@ -369,10 +321,8 @@ std::optional<Time> Decider::latest_end() const {
 // or the part of it that goes on meanwhile (docs/rounds.md, "What happens to a contribution").
 Time Decider::grace() const {
   double compute_s = 0;
-  for (const auto& [key, candidate] : candidates_.all()) {
-    if (is_fresh(key) && candidates_.is_own_word(candidate))
-      compute_s = std::max(compute_s, candidate.contribution.compute_s);
-  }
+  for (const Contribution* made : candidates_.first_to(round_))
+    compute_s = std::max(compute_s, made->compute_s);
   const bool may_be_late = may_come_late() && compute_s > 0 && compute_s < 1e9;
   if (!may_be_late) return grace_.length();
   const double round_steps = std::max(1.0, double(options_.pace.k) / options_.pace.fragments);

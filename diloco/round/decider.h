@@ -23,6 +23,7 @@
 #include "diloco/round/grace.h"
 #include "diloco/round/speeds.h"
 #include "diloco/round/standings.h"
+#include "diloco/round/start_states.h"
 
 namespace causeway::diloco {
 
@@ -53,11 +54,9 @@ class Decider {
     std::uint64_t since_exchange = 0;
   };
   Verdict decide(const Steps& steps, Time now);
-  bool tied() const { return tied_; }
-  // It was made from a state that is not the agreed one.
-  bool rejects(const Contribution& contribution) const {
-    return rejected_.contains(contribution.payload);
-  }
+  // As StartStates has them.
+  bool tied() const { return states_.tied(); }
+  bool rejects(const Contribution& contribution) const { return states_.rejects(contribution); }
   // Opens the round after `committed`.
   void open_next(const CommitRecord& committed);
 
@@ -116,9 +115,7 @@ class Decider {
   void refresh(Time now);
   bool complete() const;
   bool hopeless() const;
-  std::map<std::string, Digest> states_at_round() const;
   bool rests_on_one_word() const;
-  std::optional<Digest> agreed_state() const;
   std::vector<Contribution> remove_diverged(const std::optional<Digest>& agreed);
   bool may_list(const ContributionKey& key) const;
   std::vector<Offer> offers() const;
@@ -135,7 +132,6 @@ class Decider {
   Membership membership_;
   Grace grace_;
   std::set<std::string> up_;
-  std::map<std::string, Applied> applied_;
   std::set<std::string> attached_;        // members that are waited for
   Standings standings_;                   // after the last record
   std::size_t contributions_min_ = 0;     // of these members, with these standings
@@ -149,9 +145,7 @@ class Decider {
   bool strict_ = false;
   std::set<std::string> left_out_;  // regions
   Candidates candidates_;
-  std::map<std::string, Digest> diverged_;  // regions with another state than most
-  std::set<inter::BlobId> rejected_;        // payloads made from such a state
-  bool tied_ = false;  // no state had most: whoever replays first is not right for that alone
+  StartStates states_;
   std::set<ContributionKey> usable_;
   std::optional<Time> quorum_at_;  // when enough were known: the grace period starts
   Time last_usable_at_{0};
