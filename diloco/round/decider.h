@@ -96,35 +96,40 @@ class Decider {
   bool has_its_turn(const ContributionKey& key) const {
     return (round_ - key.round) % options_.pace.fragments == 0;
   }
-  std::size_t contributions_min() const { return contributions_min_; }
-  void count_contributions_wanted();
-  std::size_t contributors() const;  // of usable contributions
-  void choose_summers();
   bool may_come_late() const { return !sharded_ && options_.staleness_max > 0; }
   bool sits_out(const std::string& region) const { return candidates_.sits_out(region, round_); }
+  std::size_t contributions_min() const { return contributions_min_; }
   void attach(const std::string& region);
-  // `careful`: without what was trouble before in this round.
-  std::set<ContributionKey> find_usable(Time now, bool careful) const;
-  static std::size_t region_count(const std::set<ContributionKey>& keys);
-  bool comes_as_the_round_does(const Contribution& contribution) const;
-  void leave_out_other_cuts(std::set<ContributionKey>& usable) const;
-  bool is_next_sharded(const std::vector<Offer>& offers) const;
-  bool settled(const std::string& region) const;
-  bool past_deadline(Time now) const;
-  std::optional<Time> latest_end() const;
-  void refresh(Time now);
-  bool complete() const;
+  void choose_summers();
+
   bool hopeless() const;
-  bool rests_on_one_word() const;
   std::vector<Contribution> remove_diverged(const std::optional<Digest>& agreed);
+
   bool may_list(const ContributionKey& key) const;
   std::vector<Offer> offers() const;
   CommitRecord make_record(const Digest& agreed, const std::vector<Offer>& offers,
                            const Steps& steps) const;
+  bool is_next_sharded(const std::vector<Offer>& offers) const;
   void add_egress(CommitRecord& record) const;
   std::optional<RoundMeasure> measured(const std::vector<Offer>& offers, std::uint32_t k) const;
   std::vector<Standing> standings(std::uint32_t next_k) const;
+
+  void count_contributions_wanted();
+  std::size_t contributors() const;  // of usable contributions
+  static std::size_t region_count(const std::set<ContributionKey>& keys);
+  void refresh(Time now);
+  // `careful`: without what was trouble before in this round.
+  std::set<ContributionKey> find_usable(Time now, bool careful) const;
+  bool comes_as_the_round_does(const Contribution& contribution) const;
+  void leave_out_other_cuts(std::set<ContributionKey>& usable) const;
+
+  bool complete() const;
+  bool settled(const std::string& region) const;
+  bool rests_on_one_word() const;
+  bool past_deadline(Time now) const;
+  std::optional<Time> latest_end() const;
   void learn_lateness();
+
   std::string describe(const std::string& region) const;
   std::string sitting_out() const;
 
