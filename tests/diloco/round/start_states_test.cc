@@ -57,7 +57,7 @@ TEST_F(StartStatesTest, MostOfThoseAtTheRoundAgreeOnOne) {
   EXPECT_EQ(agreed(), 1);
   contribute(2, "b");
   EXPECT_EQ(agreed(), 0);
-  apply(2, "c", kRound - 1);
+  EXPECT_FALSE(apply(2, "c", kRound - 1));
   EXPECT_EQ(agreed(), 0) << "it is not there yet";
   apply(2, "c");
   EXPECT_EQ(agreed(), 2);
@@ -140,6 +140,14 @@ TEST_F(StartStatesTest, TheNextRoundKnowsWhoIsThere) {
   EXPECT_TRUE(states_.is_applied_by("a"));
   states_.set_applied("a", std::nullopt);
   EXPECT_FALSE(states_.is_applied_by("a"));
+}
+
+TEST_F(StartStatesTest, WhatDivergedInOneRoundIsFoundOutAnewInTheNext) {
+  for (const char* region : {"a", "c"}) contribute(1, region);
+  contribute(2, "b");
+  EXPECT_EQ(reject_others(), "b");
+  states_.open(kRound + 1);
+  EXPECT_TRUE(apply(2, "b", kRound + 1));
 }
 
 }  // namespace
