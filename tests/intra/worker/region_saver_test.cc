@@ -239,6 +239,7 @@ TEST_F(RegionSaverTest, OffersAgainWhatIsAsNewAsTheCoordinatorWants) {
 TEST_F(RegionSaverTest, OffersNothingAgainOfARunThatWentBack) {
   begin(kAtOnce);
   saver_->save(What::state_and_snapshot, Refusal::throws);
+  std::ofstream(snapshot_file(directory_.path())) << "of what was taken back";
   saver_->forget_saved();
   attachment_.snapshot_from = 1;
   saver_->offer_again();
