@@ -72,6 +72,13 @@ class AbstentionTest : public ::testing::Test {
     rank_0.region = "a";
     worker_.on_gathered(rank_0, {});
   }
+  void hand_over(std::size_t bytes) {
+    const std::string payload(bytes, 'p');
+    worker_.intake().begin_gathering();
+    worker_.intake().take(region_.contribution(),
+                          SealedBytes(std::as_bytes(std::span(payload))).share());
+    run(worker_.intake().join());
+  }
   void contribute(std::uint64_t bytes) {
     Contribution made = region_.contribution();
     made.payload.size_bytes = bytes;
@@ -82,7 +89,7 @@ class AbstentionTest : public ::testing::Test {
   }
 
   test::CapturedLog log_;
-  LoneRegion region_;
+  LoneRegion region_{3U << 20};
   RegionStatus status_;
   PeerLinks links_{region_.context()};
   WorkerSide worker_{region_.context()};
@@ -145,13 +152,18 @@ TEST_F(AbstentionTest, IsOverWithTheCoordinator) {
 }
 
 TEST_F(AbstentionTest, NamesTheRoomThatItsPayloadTakes) {
-  const std::string payload(5000, 'p');
-  worker_.intake().begin_gathering();
-  worker_.intake().take(region_.contribution(),
-                        SealedBytes(std::as_bytes(std::span(payload))).share());
-  run(worker_.intake().join());
+  hand_over(5000);
   begin();
   EXPECT_THAT(abstention_->why(), ::testing::HasSubstr("(the next round takes 5000 bytes)"));
+}
+
+// The worker hands it over again.
+TEST_F(AbstentionTest, NamesTheRoomThatAPayloadTakesWhichFoundNone) {
+  region_.directory_.spool().put(std::vector<std::byte>(1U << 20));
+  hand_over(3U << 20);
+  ASSERT_FALSE(region_.driver_->protocol().contribution());
+  begin();
+  EXPECT_THAT(abstention_->why(), ::testing::HasSubstr("(the next round takes 3145728 bytes)"));
 }
 
 TEST_F(AbstentionTest, WaitsForRoomForTheNextRound) {
@@ -181,6 +193,7 @@ TEST_F(AbstentionTest, ShowsWhatItDoesMeanwhile) {
 // Not even a socket can be opened, or a file.
 TEST_F(AbstentionTest, ShowsItWithoutAnotherDescriptorAndTriesAgain) {
   status_.waiting = "descriptors";
+  run(worker_.stop());  // so that none is free again
   begin();
   {
     const test::NoMoreFiles none;
@@ -192,6 +205,14 @@ TEST_F(AbstentionTest, ShowsItWithoutAnotherDescriptorAndTriesAgain) {
   EXPECT_TRUE(over_);
   EXPECT_FALSE(failure_);
   EXPECT_TRUE(std::filesystem::is_socket(region_.options_.directory / "worker.sock"));
+}
+
+TEST_F(AbstentionTest, EndsWithWhatNoRoomMends) {
+  region_.options_.directory /= "nowhere";
+  begin();
+  look();
+  EXPECT_TRUE(over_);
+  EXPECT_TRUE(failure_);
 }
 
 }  // namespace
