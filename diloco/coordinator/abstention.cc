@@ -17,9 +17,6 @@ namespace {
 
 using std::chrono::steady_clock;
 
-constexpr std::chrono::milliseconds kShowEvery{500};
-constexpr std::chrono::seconds kTryAnyway{60};
-
 std::string why_abstaining(const CoordinatorContext& context, std::uint64_t wanted) {
   return "its storage fails (" + context.ending.storage_failure() +
          "): it no longer votes or contributes, while its worker trains on. Make room in " +
@@ -30,10 +27,11 @@ std::string why_abstaining(const CoordinatorContext& context, std::uint64_t want
 
 }  // namespace
 
-Abstention::Abstention(CoordinatorContext context, PeerLinks& links, WorkerSide& worker)
+Abstention::Abstention(CoordinatorContext context, PeerLinks& links, WorkerSide& worker, Pace pace)
     : context_(std::move(context)),
       links_(links),
       worker_(worker),
+      pace_(pace),
       wanted_(room_wanted()),
       why_(why_abstaining(context_, wanted_)) {}
 
@@ -69,11 +67,11 @@ asio::awaitable<void> Abstention::until_disk_works() {
   while (!ending.outcome() && !ending.failure()) {
     if (!open) open = co_await reopens_to_workers();
     show();
-    timer.expires_after(kShowEvery);
+    timer.expires_after(pace_.show_every);
     co_await timer.async_wait(asio::use_awaitable);
-    if (steady_clock::now() < looked_at + kLookAtDisk) continue;
+    if (steady_clock::now() < looked_at + pace_.look_every) continue;
     looked_at = steady_clock::now();
-    const bool try_anyway = looked_at >= since + kTryAnyway;
+    const bool try_anyway = looked_at >= since + pace_.try_anyway_after;
     if (open && context_.directory.takes_bytes(try_anyway ? 0 : wanted_)) break;
   }
 }

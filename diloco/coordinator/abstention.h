@@ -5,6 +5,7 @@
 #include <chrono>
 #include <cstdint>
 #include <string>
+#include <utility>
 
 #include <asio/awaitable.hpp>
 
@@ -18,8 +19,16 @@ constexpr std::chrono::seconds kLookAtDisk{2};
 
 class Abstention {
  public:
+  struct Pace {
+    std::chrono::milliseconds show_every{500};
+    std::chrono::milliseconds look_every{kLookAtDisk};
+    // From then on whatever room there is will do.
+    std::chrono::milliseconds try_anyway_after{60'000};
+  };
   // Both parts are open, and outlive this.
-  Abstention(CoordinatorContext context, PeerLinks& links, WorkerSide& worker);
+  Abstention(CoordinatorContext context, PeerLinks& links, WorkerSide& worker)
+      : Abstention(std::move(context), links, worker, Pace()) {}
+  Abstention(CoordinatorContext context, PeerLinks& links, WorkerSide& worker, Pace pace);
 
   const std::string& why() const { return why_; }
   // Takes leave of the other regions, and returns when the disk works again or the coordinator
@@ -35,6 +44,7 @@ class Abstention {
   CoordinatorContext context_;
   PeerLinks& links_;
   WorkerSide& worker_;
+  const Pace pace_;
   const std::uint64_t wanted_;  // bytes, for the next round
   const std::string why_;
 };

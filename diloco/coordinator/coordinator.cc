@@ -1,16 +1,11 @@
 #include "diloco/coordinator/coordinator.h"
 
-#include <unistd.h>
-
-#include <algorithm>
 #include <chrono>
-#include <cmath>
 #include <exception>
 #include <optional>
 #include <utility>
 #include <variant>
 
-#include <fmt/format.h>
 #include <spdlog/spdlog.h>
 
 #include <asio/steady_timer.hpp>
@@ -21,26 +16,21 @@
 #include "diloco/coordinator/coordinator_context.h"
 #include "diloco/coordinator/operator_door.h"
 #include "diloco/coordinator/peer_links.h"
-#include "diloco/coordinator/region_status.h"
 #include "diloco/coordinator/shard_summer.h"
-#include "diloco/coordinator/status_files.h"
-#include "diloco/coordinator/wait_log.h"
+#include "diloco/coordinator/status_view.h"
 #include "diloco/coordinator/worker_side.h"
 #include "diloco/files/error.h"
 #include "diloco/files/fault_point.h"
 #include "diloco/follow/follower_server.h"
 #include "inter/base/retry.h"
-#include "inter/tls/pki.h"
 
 namespace causeway::diloco {
 namespace {
 
 using std::chrono::milliseconds;
-using std::chrono::seconds;
 using std::chrono::steady_clock;
 
 constexpr milliseconds kPulse{250};
-constexpr seconds kLookAtCertificatesEvery{60};
 
 const RunOutcome kInterrupted{130, "interrupted"};
 const RunOutcome kWithoutResult{
@@ -90,15 +80,6 @@ class Coordinator::Implementation {
   asio::awaitable<void> abstain();
   CoordinatorContext context();
   void lose(const inter::BlobId& blob);
-  std::string waiting_for() const;
-  Round applied_version() const;
-  RegionStatus status() const;
-  void add_agreement(RegionStatus& status) const;
-  void add_worker(RegionStatus& status) const;
-  void add_links(RegionStatus& status) const;
-  void look_at_certificates();
-  std::optional<EgressStatus> egress() const;
-  std::map<std::string, double> egress_said() const;
 
   void carry_out(const Action& action);
   void carry_out(const RemoveBlob& action);
@@ -117,21 +98,14 @@ class Coordinator::Implementation {
   std::optional<ProtocolDriver> driver_;
   std::optional<PeerLinks> links_;
   std::optional<WorkerSide> worker_;
+  std::optional<StatusView> view_;
   std::optional<ShardSummer> shards_;
   std::optional<OperatorDoor> operator_door_;  // the last to be opened
   std::optional<FollowerServer> followers_;
   std::optional<ArchiveFill> archive_fill_;  // where everything is kept
-  std::optional<Abstention> abstention_;     // once its storage failed
-  WaitLog wait_log_;
-  std::optional<double> certificates_until_unix_s_;
-  steady_clock::time_point look_at_certificates_at_;  // again
-  std::string last_error_;
-  std::string goodbye_;  // what is waited for at the end
   bool stopped_ = false;
   bool without_result_ = false;  // of its worker, the run is over
-  mutable OwnEgress own_egress_;
-  std::map<std::string, double> earlier_egress_said_;
-  inter::LogBudget notes_{30};  // lines a minute of one kind
+  inter::LogBudget notes_{30};   // lines a minute of one kind
   inter::TaskGroup tasks_;
 };
 
@@ -170,9 +144,9 @@ void Coordinator::Implementation::open() {
   driver_.emplace(executor_, ending_, directory_.spool(), directory_.protocol_options(),
                   directory_.state(), [this](const Action& action) { carry_out(action); });
   directory_.refuse_if_anothers(driver_->protocol().membership());
-  own_egress_ = OwnEgress(directory_.files().earlier_egress_cost());
-  earlier_egress_said_ = directory_.files().earlier_egress_said();
   links_.emplace(context());
+  worker_.emplace(context());
+  view_.emplace(context(), *links_, *worker_);
   links_->start();
   if (!options_.kept_config.empty()) {
     archive_fill_.emplace(options_.directory, directory_.ledger(), directory_.spool(),
@@ -180,7 +154,6 @@ void Coordinator::Implementation::open() {
                             links_->carry_out(FetchBlob{peer, blob});
                           });
   }
-  worker_.emplace(context());
   shards_.emplace(context());
   worker_->open();
   operator_door_.emplace(executor_, options_.directory, [this](const ChangeMember& change) {
@@ -200,7 +173,7 @@ CoordinatorContext Coordinator::Implementation::context() {
       .ending = ending_,
       .directory = directory_,
       .driver = *driver_,
-      .status = [this] { return status(); },
+      .status = [this] { return view_->status(); },
       .lose = [this](const inter::BlobId& id) { lose(id); },
       .on_follower = [this](inter::TlsDoor::Guest guest) { followers_->admit(std::move(guest)); }};
 }
@@ -214,7 +187,7 @@ asio::awaitable<void> Coordinator::Implementation::close() {
   if (worker_ && ending_.succeeded()) {
     followers_->tell();
     without_result_ = !co_await worker_->say_goodbye([this](const std::string& waiting) {
-      goodbye_ = waiting;
+      view_->set_goodbye(waiting);
       write_last_status();
     });
   }
@@ -229,7 +202,7 @@ asio::awaitable<void> Coordinator::Implementation::close() {
 
 void Coordinator::Implementation::write_last_status() {
   try {
-    directory_.files().write(status());
+    directory_.files().write(view_->status());
   } catch (const std::system_error& error) {
     if (!is_storage_failure(error)) throw;
   }
@@ -243,25 +216,17 @@ asio::awaitable<void> Coordinator::Implementation::pulse() {
       driver_->report_progress();
       worker_->intake().look_for_room();
       worker_->look_for_silence(steady_clock::now());
-      look_at_certificates();
-      if (archive_fill_) archive_fill_->look(applied_version(), links_->up(), steady_clock::now());
-      const std::string what = waiting_for();
+      view_->look_at_certificates(steady_clock::now());
+      if (archive_fill_)
+        archive_fill_->look(view_->applied_version(), links_->up(), steady_clock::now());
+      const std::string what = view_->waiting_for();
       worker_->tell_what_is_waited_for(what);
-      wait_log_.note(options_.region, what, applied_version(), driver_->protocol().membership());
-      directory_.files().write(status());
+      view_->note_wait(what);
+      directory_.files().write(view_->status());
     });
     timer.expires_after(kPulse);
     co_await timer.async_wait(asio::use_awaitable);
   }
-}
-
-// They may be renewed while the run goes on.
-void Coordinator::Implementation::look_at_certificates() {
-  const steady_clock::time_point now = steady_clock::now();
-  if (now < look_at_certificates_at_) return;
-  look_at_certificates_at_ = now + kLookAtCertificatesEvery;
-  if (const auto until = inter::valid_until_unix_s(options_.mesh.credentials))
-    certificates_until_unix_s_ = until;
 }
 
 void Coordinator::Implementation::lose(const inter::BlobId& blob) {
@@ -272,118 +237,11 @@ void Coordinator::Implementation::lose(const inter::BlobId& blob) {
   driver_->handle(BlobLost{blob});
 }
 
-std::string Coordinator::Implementation::waiting_for() const {
-  if (abstention_) return abstention_->why();
-  if (ending_.succeeded()) return goodbye_;
-  const std::string for_room = worker_->intake().waiting_for();
-  if (!for_room.empty()) return for_room;
-  const std::string what = driver_->waiting_for();
-  return what.empty() ? what : what + directory_.lacking_room(driver_->protocol().wanted());
-}
-
-// Rounds that the worker has applied, as far as this process knows.
-Round Coordinator::Implementation::applied_version() const {
-  const RoundProtocol& protocol = driver_->protocol();
-  return protocol.applied() ? protocol.applied()->version : protocol.version();
-}
-
-RegionStatus Coordinator::Implementation::status() const {
-  const RoundProtocol& protocol = driver_->protocol();
-  RegionStatus status;
-  status.region = options_.region;
-  status.pid = static_cast<std::uint64_t>(::getpid());
-  status.run_id = protocol.run_id();
-  status.settings_sha256 = settings_digest(options_.shared_config);
-  status.version = applied_version();
-  status.round = protocol.version();
-  status.listening_port = listening_port();
-  status.waiting = waiting_for();
-  status.waited_for = wait_log_.longest(applied_version());
-  status.share = protocol.share().value_or(DataShare{});
-  if (protocol.data()) status.data = data_status(*protocol.data());
-  status.steps = options_.protocol.pace.steps;
-  status.k = protocol.k();
-  status.k_change = protocol.k_change();
-  status.egress = egress();
-  status.spool_bytes = directory_.spool().stored_bytes();
-  status.spool_capacity_bytes = directory_.spool().capacity_bytes();
-  status.rounds_kept = protocol.rounds_kept();
-  status.falls_behind = applied_version() + protocol.rounds_kept() < protocol.version();
-  status.certificates_until_unix_s = certificates_until_unix_s_;
-  status.last_error = last_error_;
-  status.finished = ending_.succeeded() && goodbye_.empty() && !without_result_;
-  add_agreement(status);
-  add_worker(status);
-  add_links(status);
-  return status;
-}
-
-// What is out of the run hears nobody: what it knew of the leader then is not true for long.
-void Coordinator::Implementation::add_agreement(RegionStatus& status) const {
-  const Raft& raft = driver_->protocol().raft();
-  status.abstains = abstention_.has_value();
-  if (!status.abstains) status.leader = raft.leader().value_or("");
-  status.term = raft.term();
-}
-
-// A witness has none, and who is finished needs none.
-void Coordinator::Implementation::add_worker(RegionStatus& status) const {
-  const bool witness = directory_.protocol_options().witness;
-  if (!witness) status.workers = options_.workers;
-  if (!witness && !status.finished) status.missing_ranks = worker_->missing();
-  status.degraded = worker_->is_attached() && !status.missing_ranks.empty();
-  status.progress = worker_->progress();
-  status.loss_not_finite = status.progress.has_loss() && !std::isfinite(status.progress.loss());
-  status.reported_unix_s = worker_->reported_unix_s();
-  const std::string silence = ending_.going_on() ? worker_->silence() : "";
-  if (silence.empty()) return;
-  status.progress.set_tokens_per_s(0);
-  if (status.waiting.empty()) status.waiting = silence;
-}
-
-void Coordinator::Implementation::add_links(RegionStatus& status) const {
-  for (const auto& [peer, link] : links_->stats()) {
-    if (link.removed) {
-      status.removed_links[peer] = link_totals(link);
-    } else {
-      status.links[peer] = link_status(link);
-    }
-  }
-}
-
-std::optional<EgressStatus> Coordinator::Implementation::egress() const {
-  if (!options_.egress_prices.given) return std::nullopt;
-  double now = 0;
-  for (const auto& [peer, link] : links_->stats())
-    now += options_.egress_prices.of(peer, link.tx_bytes);
-  const RoundProtocol& protocol = driver_->protocol();
-  const EgressMeter& meter = protocol.egress();
-  EgressStatus egress{.cost = own_egress_.total(now, protocol.agreed_egress_cost()),
-                      .run_cost = meter.spent(),
-                      .said = egress_said(),
-                      .run_forecast = meter.at_end(protocol.k()),
-                      .pauses = protocol.pauses_for_money()};
-  for (const EgressForecast& forecast : meter.forecasts(protocol.k()))
-    egress.limits.push_back(egress_limit(forecast));
-  return egress;
-}
-
-// Of a region that is gone others still know it.
-std::map<std::string, double> Coordinator::Implementation::egress_said() const {
-  std::map<std::string, double> said = links_->costs();
-  const auto note = [&said](const std::string& region, double cost) {
-    said[region] = std::max(said[region], cost);
-  };
-  for (const EgressCost& region : driver_->protocol().agreed_egress())
-    note(region.region, region.cost);
-  for (const auto& [region, cost] : earlier_egress_said_) note(region, cost);
-  return said;
-}
-
 // Once it is over, a further Implementation begins anew.
 asio::awaitable<void> Coordinator::Implementation::abstain() {
-  abstention_.emplace(context(), *links_, *worker_);
-  co_await abstention_->wait_out();
+  Abstention abstention(context(), *links_, *worker_);
+  view_->set_abstention(abstention.why());
+  co_await abstention.wait_out();
 }
 
 // ---- Actions ----
@@ -441,7 +299,7 @@ void Coordinator::Implementation::carry_out(const Note& action) {
   if (!more) return;
   spdlog::log(level, "{}: {}{}", options_.region, action.text, *more);
   const bool error = action.severity == Note::Severity::error;
-  if (error) last_error_ = action.text;
+  if (error) view_->set_last_error(action.text);
   const std::string event = action.event.empty() && error ? "error" : action.event;
   if (!event.empty())
     directory_.files().add_event(event, {}, action.text, driver_->protocol().version());

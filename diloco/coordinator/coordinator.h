@@ -12,6 +12,7 @@
 //   follow/follower_server.h  whoever reads the run without taking part
 //   contribution_intake.h  what the worker hands over, on its way into the spool
 //   spool_check.h          what the worker gets, looked at once more
+//   status_view.h          what it shows of itself
 //   abstention.h           what it does while its disk takes nothing
 #pragma once
 

@@ -4,47 +4,8 @@
 #include <cassert>
 #include <utility>
 
-#include "diloco/log/wire.h"
-
 namespace causeway::diloco {
 namespace {
-
-constexpr std::size_t kEntriesPerMessage = 64;
-constexpr std::size_t kEntryBytesPerMessage = 1U << 20;  // but one entry, whatever its size
-
-bool contradicts(const AppendEntries& append, const RaftLog& log, Index committed) {
-  Index index = append.previous_index;
-  if (index <= committed && log.term_at(index) != append.previous_term) return true;
-  for (const LogEntry& entry : append.entries) {
-    if (++index > committed) return false;
-    if (log.term_at(index) != entry.term) return true;
-  }
-  return false;
-}
-
-// The first entry of the term that entry `index` is of, but none up to `committed`.
-Index first_of_term(const RaftLog& log, Index index, Index committed) {
-  const Term term = log.term_at(index);
-  while (index > committed + 1 && log.term_at(index - 1) == term) --index;
-  return index;
-}
-
-// How many from `first` on go into one message.
-std::size_t entries_for_message(const RaftLog& log, Index first) {
-  std::size_t count = 0, bytes = 0;
-  for (Index index = first; index <= log.last() && count < kEntriesPerMessage; ++index) {
-    bytes += encoded_bytes(log.at(index));
-    if (count > 0 && bytes > kEntryBytesPerMessage) break;
-    ++count;
-  }
-  return count;
-}
-
-// Whether a log that ends so has all that this one may have committed.
-bool is_up_to_date(Index last_index, Term last_term, const RaftLog& log) {
-  const Term own_term = log.term_at(log.last());
-  return last_term != own_term ? last_term > own_term : last_index >= log.last();
-}
 
 // That the sender of a message is in, if it says so.
 std::optional<Term> term_of(const RaftMessage& message) {
@@ -169,7 +130,7 @@ void Raft::on(const std::string& region, const AppendEntries& append, Time now) 
     if (append.term > term_) give_way_or_renew(now);
     return send(region, AppendReply{.term = term_, .accepted = false, .index = 0});
   }
-  if (append.previous_index <= log_.last() && contradicts(append, log_, commit_)) {
+  if (log_.contradicts(append.previous_index, append.previous_term, append.entries, commit_)) {
     contradicted_ = true;
     return;
   }
@@ -180,12 +141,16 @@ void Raft::on(const std::string& region, const AppendEntries& append, Time now) 
   if (role_ == Role::leader && append.term == term_) return;  // impossible with one vote each
   become_follower(append.term, region, now);
   heard_commit_ = std::max(heard_commit_, append.commit);
+  send(region, take_in(region, append, now));
+}
+
+AppendReply Raft::take_in(const std::string& leader, const AppendEntries& append, Time now) {
   AppendReply reply{.term = term_, .accepted = false, .index = 0};
   if (append.previous_index > log_.last()) {
     reply.index = log_.last() + 1;
   } else if (log_.term_at(append.previous_index) != append.previous_term) {
     // Back over the whole disagreeing term at once.
-    reply.index = first_of_term(log_, append.previous_index, commit_);
+    reply.index = log_.first_of_term(append.previous_index, commit_);
   } else {
     reply.accepted = true;
     reply.index = merge(append);
@@ -193,10 +158,10 @@ void Raft::on(const std::string& region, const AppendEntries& append, Time now) 
     // The leader has on disk what it sends: where two are a majority, this one need not hear from
     // it again, which saves every round of two or three regions a round trip.
     const bool newest_term = !append.entries.empty() && log_.term_at(reply.index) == term_;
-    if (newest_term && electorate_.may_decide({region, options_.self}))
+    if (newest_term && electorate_.may_decide({leader, options_.self}))
       set_commit(reply.index, now);
   }
-  send(region, reply);
+  return reply;
 }
 
 // Returns up to where the log is the leader's.
@@ -288,7 +253,7 @@ void Raft::send(const std::string& region, decltype(RaftMessage::body) body) {
 
 void Raft::send_entries(const std::string& region, Peer& peer, Time now) {
   const Index first = peer.progress.next();
-  const std::size_t count = peer.progress.is_due(now) ? entries_for_message(log_, first) : 0;
+  const std::size_t count = peer.progress.is_due(now) ? log_.count_for_message(first) : 0;
   send(region, AppendEntries{.term = term_,
                              .previous_index = first - 1,
                              .previous_term = log_.term_at(first - 1),
@@ -405,7 +370,7 @@ void Raft::give_way_or_renew(Time now) {
 
 void Raft::on(const std::string& region, const VoteRequest& request, Time now) {
   const bool disturbs = leader_is_alive(now) && leader_ != region;
-  const bool log_suffices = is_up_to_date(request.last_index, request.last_term, log_);
+  const bool log_suffices = log_.is_covered_by(request.last_index, request.last_term);
   VoteReply reply{.term = term_, .pre = request.pre, .granted = false};
   if (request.pre) {
     reply.granted = request.term > term_ && log_suffices && !disturbs;

@@ -152,6 +152,7 @@ class Raft {
   void on(const std::string& region, const VoteReply& reply, Time now);
   void on(const std::string& region, const AppendEntries& append, Time now);
   void on(const std::string& region, const AppendReply& reply, Time now);
+  AppendReply take_in(const std::string& leader, const AppendEntries& append, Time now);
   Index merge(const AppendEntries& append);
 
   RaftOptions options_;

@@ -4,11 +4,15 @@
 #include <cassert>
 #include <iterator>
 
+#include "diloco/log/wire.h"
+
 namespace causeway::diloco {
 namespace {
 
 constexpr Index kReadAtOnce = 64;          // entries that are read again at once
 constexpr std::size_t kChunksAgain = 256;  // some 1 kB an entry with ten regions: 16 MB
+constexpr std::size_t kEntriesPerMessage = 64;
+constexpr std::size_t kEntryBytesPerMessage = 1U << 20;  // but one entry, whatever its size
 
 }  // namespace
 
@@ -39,6 +43,39 @@ std::vector<LogEntry> RaftLog::slice(Index first, std::size_t count) const {
   entries.reserve(count);
   for (Index index = first; index < first + count; ++index) entries.push_back(at(index));
   return entries;
+}
+
+std::size_t RaftLog::count_for_message(Index first) const {
+  std::size_t count = 0, bytes = 0;
+  for (Index index = first; index <= last() && count < kEntriesPerMessage; ++index) {
+    bytes += encoded_bytes(at(index));
+    if (count > 0 && bytes > kEntryBytesPerMessage) break;
+    ++count;
+  }
+  return count;
+}
+
+bool RaftLog::contradicts(Index previous, Term previous_term, std::span<const LogEntry> entries,
+                          Index committed) const {
+  if (previous > last()) return false;
+  Index index = previous;
+  if (index <= committed && term_at(index) != previous_term) return true;
+  for (const LogEntry& entry : entries) {
+    if (++index > committed) return false;
+    if (term_at(index) != entry.term) return true;
+  }
+  return false;
+}
+
+bool RaftLog::is_covered_by(Index its_last, Term its_term) const {
+  const Term own_term = term_at(last());
+  return its_term != own_term ? its_term > own_term : its_last >= last();
+}
+
+Index RaftLog::first_of_term(Index index, Index committed) const {
+  const Term term = term_at(index);
+  while (index > committed + 1 && term_at(index - 1) == term) --index;
+  return index;
 }
 
 void RaftLog::truncate_from(Index index) {

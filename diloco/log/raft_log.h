@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <deque>
 #include <map>
+#include <span>
 #include <variant>
 #include <vector>
 
@@ -44,6 +45,17 @@ class RaftLog {
   // Valid until the log changes or another entry is asked for.
   const LogEntry& at(Index index) const;
   std::vector<LogEntry> slice(Index first, std::size_t count) const;
+  // How many entries from `first` on go into one message.
+  std::size_t count_for_message(Index first) const;
+
+  // Of what another member says of its own log.
+  // Whether these entries, which follow `previous` there, are not those that are committed here.
+  bool contradicts(Index previous, Term previous_term, std::span<const LogEntry> entries,
+                   Index committed) const;
+  // Whether a log that ends so has all that this one may have committed.
+  bool is_covered_by(Index its_last, Term its_term) const;
+  // The first entry of the term that entry `index` is of, but none up to `committed`.
+  Index first_of_term(Index index, Index committed) const;
 
   void push(LogEntry entry) { newest_.push_back(std::move(entry)); }
   void truncate_from(Index index);

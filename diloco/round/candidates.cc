@@ -70,6 +70,15 @@ bool Candidates::is_own_word(const Candidate& candidate) const {
          plants(planted_, PlantedBug::believe_hearsay);
 }
 
+std::vector<const Contribution*> Candidates::first_to(Round round) const {
+  std::vector<const Contribution*> first;
+  for (const auto& [key, candidate] : by_key_) {
+    const bool is_first = key.round == round && key.part == 0;
+    if (is_first && is_own_word(candidate)) first.push_back(&candidate.contribution);
+  }
+  return first;
+}
+
 bool Candidates::sits_out(const std::string& region, Round round) const {
   const Candidate* const found = find({region, round, 0});
   return found != nullptr && is_own_word(*found) && found->contribution.sits_out;

@@ -7,6 +7,7 @@
 #include <map>
 #include <set>
 #include <string>
+#include <vector>
 
 #include "diloco/log/membership.h"
 #include "diloco/log/messages.h"
@@ -47,6 +48,8 @@ class Candidates {
   // Its own region told of it. What another one passes on in its name may be made up: that counts
   // for who holds what, and for nothing else.
   bool is_own_word(const Candidate& candidate) const;
+  // What each region itself says that it contributed to the round first, in their order.
+  std::vector<const Contribution*> first_to(Round round) const;
   // The region says that it sits this round out.
   bool sits_out(const std::string& region, Round round) const;
   // Held by so many regions, one of which is `up`: it can be asked now.

@@ -62,13 +62,11 @@ void Decider::open_next(const CommitRecord& committed) {
   for (const Participant& participant : committed.participants) {
     if (participant.round == committed.round) attach(participant.region);
   }
-  for (const auto& [region, applied] : applied_) {
-    if (up_.contains(region) && applied.version == round_) attach(region);
+  states_.open(round_);
+  for (const std::string& region : up_) {
+    if (states_.is_applied_by(region)) attach(region);
   }
   candidates_.settle(committed);
-  diverged_.clear();
-  rejected_.clear();
-  tied_ = false;
   usable_.clear();
   quorum_at_.reset();
   progress_at_.reset();
@@ -84,14 +82,7 @@ void Decider::set_up(const std::string& region, bool up) {
 }
 
 void Decider::set_applied(const std::string& region, const std::optional<Applied>& applied) {
-  if (!applied) {
-    applied_.erase(region);
-    return;
-  }
-  applied_[region] = *applied;
-  const auto diverged = diverged_.find(region);
-  if (diverged != diverged_.end() && diverged->second != applied->state) diverged_.erase(diverged);
-  if (applied->version == round_ && !diverged_.contains(region)) attach(region);
+  if (states_.set_applied(region, applied)) attach(region);
 }
 
 void Decider::attach(const std::string& region) {
@@ -107,6 +98,8 @@ void Decider::add(const Contribution& contribution, const std::string& holder,
   if (candidates_.add(contribution, holder, received_bytes)) progress_at_ = now;
 }
 
+// ---- The decision ----
+
 Decider::Verdict Decider::decide(const Steps& steps, Time now) {
   Verdict verdict;
   refresh(now);
@@ -114,7 +107,7 @@ Decider::Verdict Decider::decide(const Steps& steps, Time now) {
   const bool enough = contributors() >= contributions_min() && (complete() || past_deadline(now));
   if (!enough && !barren) return verdict;
 
-  const std::optional<Digest> agreed = agreed_state();
+  const std::optional<Digest> agreed = states_.agreed(candidates_, membership_);
   const std::string run_id = candidates_.all().begin()->second.contribution.run_id;
   verdict.diverged = remove_diverged(agreed);
   if (!agreed || (!barren && contributors() < contributions_min())) return verdict;
@@ -138,52 +131,17 @@ bool Decider::hopeless() const {
   return static_cast<std::size_t>(possible) < contributions_min();
 }
 
-// By region, of those that stand at this round.
-std::map<std::string, Digest> Decider::states_at_round() const {
-  std::map<std::string, Digest> states;
-  for (const auto& [region, applied] : applied_) {
-    if (applied.version == round_) states[region] = applied.state;
-  }
-  for (const auto& [key, candidate] : candidates_.all()) {
-    if (is_fresh(key) && candidates_.is_own_word(candidate))
-      states[key.region] = candidate.contribution.state;
-  }
-  return states;
-}
-
-// The state that more than half of the regions start from, of those that stand at this round; after
-// a tie, of all.
-std::optional<Digest> Decider::agreed_state() const {
-  if (round_ == 0 && membership_.origin) return membership_.origin->state;
-  const std::map<std::string, Digest> states = states_at_round();
-  std::map<Digest, std::size_t> votes;
-  for (const auto& [region, state] : states) ++votes[state];
-  const std::size_t electorate =
-      tied_ ? std::max(states.size(), membership_.region_count()) : states.size();
-  for (const auto& [state, count] : votes) {
-    if (2 * count > electorate) return state;
-  }
-  return std::nullopt;
-}
-
 std::vector<Contribution> Decider::remove_diverged(const std::optional<Digest>& agreed) {
-  std::vector<Contribution> diverged;
-  for (const auto& [key, candidate] : candidates_.all()) {
-    if (is_fresh(key) && candidates_.is_own_word(candidate) &&
-        candidate.contribution.state != agreed) {
-      diverged.push_back(candidate.contribution);
-    }
-  }
-  tied_ = tied_ || (!agreed && !diverged.empty());
+  std::vector<Contribution> diverged = states_.reject_others(candidates_, agreed);
   for (const Contribution& contribution : diverged) {
-    if (!contribution.sits_out) rejected_.insert(contribution.payload);
-    if (agreed) diverged_[contribution.region] = contribution.state;
     usable_.erase(key_of(contribution));
     candidates_.erase(key_of(contribution));
     attached_.erase(contribution.region);
   }
   return diverged;
 }
+
+// ---- The record ----
 
 // Of what a region made late, so much at a time: a record must not be one member's to fill.
 bool Decider::may_list(const ContributionKey& key) const {
@@ -236,6 +194,14 @@ CommitRecord Decider::make_record(const Digest& agreed, const std::vector<Offer>
   return record;
 }
 
+bool Decider::is_next_sharded(const std::vector<Offer>& offers) const {
+  if (options_.exchange != ExchangeKind::automatic)
+    return options_.exchange == ExchangeKind::sharded;
+  const auto fresh = std::ranges::count_if(
+      offers, [this](const Offer& offer) { return is_fresh(key_of(offer.contribution)); });
+  return static_cast<std::size_t>(fresh) >= kShardedFrom;
+}
+
 // Costs only grow: what a region says next may have come earlier.
 void Decider::add_egress(CommitRecord& record) const {
   if (!options_.k_policy.budget.limits()) return;
@@ -271,21 +237,6 @@ std::vector<Standing> Decider::standings(std::uint32_t next_k) const {
   return standings;
 }
 
-// A region that stood at this round and was reachable but still missed it is slow, not gone: it
-// counts as twice the grace, so that the grace grows until it fits.
-void Decider::learn_lateness() {
-  const bool missed = std::ranges::any_of(attached_, [this](const std::string& region) {
-    const auto applied = applied_.find(region);
-    return !settled(region) && up_.contains(region) && applied != applied_.end() &&
-           applied->second.version == round_;
-  });
-  if (missed) {
-    grace_.add(2 * grace_.length());
-  } else if (contributors() > contributions_min()) {
-    grace_.add(last_usable_at_ - *quorum_at_);
-  }
-}
-
 // ---- What can be listed ----
 
 void Decider::leave_out_changed(const CommitRecord& draft) {
@@ -300,92 +251,6 @@ bool Decider::lists_enough(const CommitRecord& draft) const {
   return draft.participants.size() >= contributions_min();  // one of each region
 }
 
-bool Decider::comes_as_the_round_does(const Contribution& contribution) const {
-  const bool whole = contribution.shards.empty();
-  return sharded_ ? !whole && is_fresh(key_of(contribution)) : whole;
-}
-
-// All regions cut the same model the same way, but for one that lies.
-void Decider::leave_out_other_cuts(std::set<ContributionKey>& usable) const {
-  const auto shards_of = [this](const ContributionKey& key) {
-    return candidates_.at(key).contribution.shards.size();
-  };
-  std::map<std::size_t, std::size_t> cuts;
-  for (const ContributionKey& key : usable) ++cuts[shards_of(key)];
-  const auto most = std::ranges::max_element(cuts, {}, [](const auto& cut) { return cut.second; });
-  std::erase_if(usable, [&](const ContributionKey& key) { return shards_of(key) != most->first; });
-}
-
-bool Decider::is_next_sharded(const std::vector<Offer>& offers) const {
-  if (options_.exchange != ExchangeKind::automatic)
-    return options_.exchange == ExchangeKind::sharded;
-  const auto fresh = std::ranges::count_if(
-      offers, [this](const Offer& offer) { return is_fresh(key_of(offer.contribution)); });
-  return static_cast<std::size_t>(fresh) >= kShardedFrom;
-}
-
-std::size_t Decider::holders_required(Time now) const {
-  if (plants(options_.planted, PlantedBug::list_unspooled)) return 1;
-  return diloco::holders_required(membership_, up_, past_deadline(now));
-}
-
-// Late contributions can fill a round at which one region stands alone. Its word for the state is
-// not enough while another one is there that can still say what it holds: a damaged memory or a lie
-// would become the run's state. If that one never comes, there is no fresh work to wait for either.
-// A round that one of two regions may fill alone, with a witness, waits no longer than for work:
-// the other's worker may be gone, and this region is to go on without it.
-bool Decider::rests_on_one_word() const {
-  const std::map<std::string, Digest> states = states_at_round();
-  const bool alone = contributors() < 2;
-  if (round_ == 0 || states.size() != 1 || (alone && options_.contributions_min > 0)) return false;
-  const std::set<std::string>& others = alone ? attached_ : membership_.regions();
-  return std::ranges::any_of(others, [this, &states](const std::string& region) {
-    return up_.contains(region) && !states.contains(region);
-  });
-}
-
-std::optional<Time> Decider::deadline() const {
-  if (!quorum_at_) return std::nullopt;
-  if (rests_on_one_word())
-    return contributors() < 2 ? std::optional(*quorum_at_ + grace_.length()) : std::nullopt;
-  Time deadline = *quorum_at_ + grace();
-  // What moves but is late is listed later, if that may be.
-  const auto told =
-      static_cast<std::size_t>(std::ranges::count_if(candidates_.all(), [this](const auto& entry) {
-        return candidates_.is_own_word(entry.second);
-      }));
-  const bool moving = told > usable_.size() && progress_at_ && !may_come_late();
-  if (moving) deadline = std::max(deadline, *progress_at_ + options_.grace_min);
-  return std::min(deadline, *quorum_at_ + options_.grace_max);
-}
-
-// What moves until the deadline puts it off.
-std::optional<Time> Decider::latest_end() const {
-  const std::optional<Time> at = deadline();
-  return at && !may_come_late() ? *quorum_at_ + options_.grace_max : at;
-}
-
-// A region that may be listed later is not worth more waiting than a quarter of a round's compute,
-// or the part of it that goes on meanwhile (docs/rounds.md, "What happens to a contribution").
-Time Decider::grace() const {
-  double compute_s = 0;
-  for (const auto& [key, candidate] : candidates_.all()) {
-    if (is_fresh(key) && candidates_.is_own_word(candidate))
-      compute_s = std::max(compute_s, candidate.contribution.compute_s);
-  }
-  const bool may_be_late = may_come_late() && compute_s > 0 && compute_s < 1e9;
-  if (!may_be_late) return grace_.length();
-  const double round_steps = std::max(1.0, double(options_.pace.k) / options_.pace.fragments);
-  const double share = std::clamp(options_.overlap_steps / round_steps, 0.25, 1.0);
-  const Time worth{static_cast<Time::rep>(compute_s * share * 1e6)};
-  return std::min(grace_.length(), std::max(options_.grace_min, worth));
-}
-
-bool Decider::past_deadline(Time now) const {
-  const std::optional<Time> at = deadline();
-  return at && now >= *at;
-}
-
 void Decider::count_contributions_wanted() {
   const std::size_t wanted = options_.contributions_min == 0
                                  ? membership_.most_of(standings_.living(membership_))
@@ -393,14 +258,14 @@ void Decider::count_contributions_wanted() {
   contributions_min_ = std::min(wanted, membership_.region_count());  // some may have been removed
 }
 
+std::size_t Decider::contributors() const {
+  return region_count(usable_);
+}
+
 std::size_t Decider::region_count(const std::set<ContributionKey>& keys) {
   std::set<std::string> regions;
   for (const ContributionKey& key : keys) regions.insert(key.region);
   return regions.size();
-}
-
-std::size_t Decider::contributors() const {
-  return region_count(usable_);
 }
 
 // Brings the set of usable contributions up to date.
@@ -439,10 +304,28 @@ std::set<ContributionKey> Decider::find_usable(Time now, bool careful) const {
   return usable;
 }
 
-// Nothing more is to come from it for this round.
-bool Decider::settled(const std::string& region) const {
-  return sits_out(region) || usable_.contains({region, round_, 0});
+bool Decider::comes_as_the_round_does(const Contribution& contribution) const {
+  const bool whole = contribution.shards.empty();
+  return sharded_ ? !whole && is_fresh(key_of(contribution)) : whole;
 }
+
+// All regions cut the same model the same way, but for one that lies.
+void Decider::leave_out_other_cuts(std::set<ContributionKey>& usable) const {
+  const auto shards_of = [this](const ContributionKey& key) {
+    return candidates_.at(key).contribution.shards.size();
+  };
+  std::map<std::size_t, std::size_t> cuts;
+  for (const ContributionKey& key : usable) ++cuts[shards_of(key)];
+  const auto most = std::ranges::max_element(cuts, {}, [](const auto& cut) { return cut.second; });
+  std::erase_if(usable, [&](const ContributionKey& key) { return shards_of(key) != most->first; });
+}
+
+std::size_t Decider::holders_required(Time now) const {
+  if (plants(options_.planted, PlantedBug::list_unspooled)) return 1;
+  return diloco::holders_required(membership_, up_, past_deadline(now));
+}
+
+// ---- How long it waits ----
 
 // Who is new contributes nothing.
 bool Decider::complete() const {
@@ -451,6 +334,81 @@ bool Decider::complete() const {
     return standings_.is_new(region) || settled(region);
   });
 }
+
+// Nothing more is to come from it for this round.
+bool Decider::settled(const std::string& region) const {
+  return sits_out(region) || usable_.contains({region, round_, 0});
+}
+
+// Late contributions can fill a round at which one region stands alone. Its word for the state is
+// not enough while another one is there that can still say what it holds: a damaged memory or a lie
+// would become the run's state. If that one never comes, there is no fresh work to wait for either.
+// A round that one of two regions may fill alone, with a witness, waits no longer than for work:
+// the other's worker may be gone, and this region is to go on without it.
+bool Decider::rests_on_one_word() const {
+  const std::map<std::string, Digest> states = states_.known(candidates_);
+  const bool alone = contributors() < 2;
+  if (round_ == 0 || states.size() != 1 || (alone && options_.contributions_min > 0)) return false;
+  const std::set<std::string>& others = alone ? attached_ : membership_.regions();
+  return std::ranges::any_of(others, [this, &states](const std::string& region) {
+    return up_.contains(region) && !states.contains(region);
+  });
+}
+
+std::optional<Time> Decider::deadline() const {
+  if (!quorum_at_) return std::nullopt;
+  if (rests_on_one_word())
+    return contributors() < 2 ? std::optional(*quorum_at_ + grace_.length()) : std::nullopt;
+  Time deadline = *quorum_at_ + grace();
+  // What moves but is late is listed later, if that may be.
+  const auto told =
+      static_cast<std::size_t>(std::ranges::count_if(candidates_.all(), [this](const auto& entry) {
+        return candidates_.is_own_word(entry.second);
+      }));
+  const bool moving = told > usable_.size() && progress_at_ && !may_come_late();
+  if (moving) deadline = std::max(deadline, *progress_at_ + options_.grace_min);
+  return std::min(deadline, *quorum_at_ + options_.grace_max);
+}
+
+bool Decider::past_deadline(Time now) const {
+  const std::optional<Time> at = deadline();
+  return at && now >= *at;
+}
+
+// What moves until the deadline puts it off.
+std::optional<Time> Decider::latest_end() const {
+  const std::optional<Time> at = deadline();
+  return at && !may_come_late() ? *quorum_at_ + options_.grace_max : at;
+}
+
+// A region that may be listed later is not worth more waiting than a quarter of a round's compute,
+// or the part of it that goes on meanwhile (docs/rounds.md, "What happens to a contribution").
+Time Decider::grace() const {
+  double compute_s = 0;
+  for (const Contribution* made : candidates_.first_to(round_))
+    compute_s = std::max(compute_s, made->compute_s);
+  const bool may_be_late = may_come_late() && compute_s > 0 && compute_s < 1e9;
+  if (!may_be_late) return grace_.length();
+  const double round_steps = std::max(1.0, double(options_.pace.k) / options_.pace.fragments);
+  const double share = std::clamp(options_.overlap_steps / round_steps, 0.25, 1.0);
+  const Time worth{static_cast<Time::rep>(compute_s * share * 1e6)};
+  return std::min(grace_.length(), std::max(options_.grace_min, worth));
+}
+
+// A region that stood at this round and was reachable but still missed it is slow, not gone: it
+// counts as twice the grace, so that the grace grows until it fits.
+void Decider::learn_lateness() {
+  const bool missed = std::ranges::any_of(attached_, [this](const std::string& region) {
+    return !settled(region) && up_.contains(region) && states_.is_applied_by(region);
+  });
+  if (missed) {
+    grace_.add(2 * grace_.length());
+  } else if (contributors() > contributions_min()) {
+    grace_.add(last_usable_at_ - *quorum_at_);
+  }
+}
+
+// ---- In words ----
 
 namespace {
 

@@ -23,6 +23,7 @@
 #include "diloco/round/grace.h"
 #include "diloco/round/speeds.h"
 #include "diloco/round/standings.h"
+#include "diloco/round/start_states.h"
 
 namespace causeway::diloco {
 
@@ -53,11 +54,9 @@ class Decider {
     std::uint64_t since_exchange = 0;
   };
   Verdict decide(const Steps& steps, Time now);
-  bool tied() const { return tied_; }
-  // It was made from a state that is not the agreed one.
-  bool rejects(const Contribution& contribution) const {
-    return rejected_.contains(contribution.payload);
-  }
+  // As StartStates has them.
+  bool tied() const { return states_.tied(); }
+  bool rejects(const Contribution& contribution) const { return states_.rejects(contribution); }
   // Opens the round after `committed`.
   void open_next(const CommitRecord& committed);
 
@@ -97,37 +96,40 @@ class Decider {
   bool has_its_turn(const ContributionKey& key) const {
     return (round_ - key.round) % options_.pace.fragments == 0;
   }
-  std::size_t contributions_min() const { return contributions_min_; }
-  void count_contributions_wanted();
-  std::size_t contributors() const;  // of usable contributions
-  void choose_summers();
   bool may_come_late() const { return !sharded_ && options_.staleness_max > 0; }
   bool sits_out(const std::string& region) const { return candidates_.sits_out(region, round_); }
+  std::size_t contributions_min() const { return contributions_min_; }
   void attach(const std::string& region);
-  // `careful`: without what was trouble before in this round.
-  std::set<ContributionKey> find_usable(Time now, bool careful) const;
-  static std::size_t region_count(const std::set<ContributionKey>& keys);
-  bool comes_as_the_round_does(const Contribution& contribution) const;
-  void leave_out_other_cuts(std::set<ContributionKey>& usable) const;
-  bool is_next_sharded(const std::vector<Offer>& offers) const;
-  bool settled(const std::string& region) const;
-  bool past_deadline(Time now) const;
-  std::optional<Time> latest_end() const;
-  void refresh(Time now);
-  bool complete() const;
+  void choose_summers();
+
   bool hopeless() const;
-  std::map<std::string, Digest> states_at_round() const;
-  bool rests_on_one_word() const;
-  std::optional<Digest> agreed_state() const;
   std::vector<Contribution> remove_diverged(const std::optional<Digest>& agreed);
+
   bool may_list(const ContributionKey& key) const;
   std::vector<Offer> offers() const;
   CommitRecord make_record(const Digest& agreed, const std::vector<Offer>& offers,
                            const Steps& steps) const;
+  bool is_next_sharded(const std::vector<Offer>& offers) const;
   void add_egress(CommitRecord& record) const;
   std::optional<RoundMeasure> measured(const std::vector<Offer>& offers, std::uint32_t k) const;
   std::vector<Standing> standings(std::uint32_t next_k) const;
+
+  void count_contributions_wanted();
+  std::size_t contributors() const;  // of usable contributions
+  static std::size_t region_count(const std::set<ContributionKey>& keys);
+  void refresh(Time now);
+  // `careful`: without what was trouble before in this round.
+  std::set<ContributionKey> find_usable(Time now, bool careful) const;
+  bool comes_as_the_round_does(const Contribution& contribution) const;
+  void leave_out_other_cuts(std::set<ContributionKey>& usable) const;
+
+  bool complete() const;
+  bool settled(const std::string& region) const;
+  bool rests_on_one_word() const;
+  bool past_deadline(Time now) const;
+  std::optional<Time> latest_end() const;
   void learn_lateness();
+
   std::string describe(const std::string& region) const;
   std::string sitting_out() const;
 
@@ -135,7 +137,6 @@ class Decider {
   Membership membership_;
   Grace grace_;
   std::set<std::string> up_;
-  std::map<std::string, Applied> applied_;
   std::set<std::string> attached_;        // members that are waited for
   Standings standings_;                   // after the last record
   std::size_t contributions_min_ = 0;     // of these members, with these standings
@@ -149,9 +150,7 @@ class Decider {
   bool strict_ = false;
   std::set<std::string> left_out_;  // regions
   Candidates candidates_;
-  std::map<std::string, Digest> diverged_;  // regions with another state than most
-  std::set<inter::BlobId> rejected_;        // payloads made from such a state
-  bool tied_ = false;  // no state had most: whoever replays first is not right for that alone
+  StartStates states_;
   std::set<ContributionKey> usable_;
   std::optional<Time> quorum_at_;  // when enough were known: the grace period starts
   Time last_usable_at_{0};

@@ -416,14 +416,8 @@ void RoundDriver::encode_delta(Encoding& made) {
   diloco::reached(diloco::ProtocolState::contribution_encoded);
 }
 
-// A trainer whose steps end elsewhere than in the parameters would go on so to the end of the run.
-// Each round has one fragment. A learning rate that begins at 0 may leave the first as it was.
 void RoundDriver::note_unchanged(const diloco::Contribution& made) {
-  if (made.sits_out || made.steps == 0) return;
-  rounds_unchanged_ = made.delta_norm == 0 ? rounds_unchanged_ + 1 : 0;
-  const bool twice = rounds_unchanged_ == 2 * round_->overlap().fragments;
-  if (!twice || std::exchange(said_unchanged_, true)) return;
-  if (!gathering_->leads()) return;
+  if (!unchanged_.add(made, round_->overlap().fragments) || !gathering_->leads()) return;
   spdlog::warn(
       "no parameter changed in the {} steps of round {}: is what is trained what was given to the "
       "worker? An optimizer's step must write into the tensors that the worker has. A learning "

@@ -32,6 +32,7 @@
 #include "intra/worker/gathering.h"
 #include "intra/worker/region_saver.h"
 #include "intra/worker/round_trainer.h"
+#include "intra/worker/unchanged_rounds.h"
 
 namespace causeway::intra {
 
@@ -145,9 +146,8 @@ class RoundDriver {
   // the coordinator was lost.
   int failures_ = 0;
   std::uint32_t sessions_lost_ = 0;
-  std::uint32_t steps_before_ = 0;      // of the open work, before those that were handed out
-  std::uint32_t rounds_unchanged_ = 0;  // contributions in a row in which no parameter changed
-  bool said_unchanged_ = false;
+  std::uint32_t steps_before_ = 0;  // of the open work, before those that were handed out
+  UnchangedRounds unchanged_;
   RegionSaver saver_;
 };
 

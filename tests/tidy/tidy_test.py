@@ -29,7 +29,7 @@ REASONS = {
     "diloco/round/decider.cc": "the list of a round and the wait for the others are one decision",
     "diloco/round/catch_up.cc": "needs, their sources and the blobs that give way depend on each other",
     "diloco/coordinator/worker_side.cc": "every event of a worker's session, in its order",
-    "diloco/coordinator/coordinator.cc": "opening, running and closing of one process, and what it shows",
+    "diloco/coordinator/coordinator.cc": "opening, running and closing of one process",
     "apps/run/verify/kept_files.cc": "one check for each file of a region's directory",
     "inter/blob/spool.cc": "the files of one directory: their names, room and removal",
     "diloco/round/run_end.cc": "the ways in which a run ends exclude each other",

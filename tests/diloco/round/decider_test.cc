@@ -1,61 +1,16 @@
 #include "diloco/round/decider.h"
 
-#include <gtest/gtest.h>
-
 #include <cmath>
+#include <string>
+#include <vector>
 
-#include <chrono>
+#include "tests/diloco/round/decider_fixture.h"
 
 namespace causeway::diloco {
 namespace {
 
 using std::chrono::milliseconds;
 using std::chrono::seconds;
-
-class DeciderTest : public ::testing::Test {
- protected:
-  static ProtocolOptions options(std::size_t contributions_min) {
-    ProtocolOptions options;
-    options.self = "a";
-    options.pace = {.steps = 400, .k = 4};
-    options.contributions_min = contributions_min;
-    options.grace_min = seconds{1};
-    options.grace_max = seconds{30};
-    return options;
-  }
-  static Membership membership() {
-    Membership membership;
-    for (const char* region : {"a", "b", "c"}) {
-      membership = with(membership, {.region = region, .incarnation = "1"});
-    }
-    return membership;
-  }
-
-  DeciderTest() : decider_(options(2), membership(), nullptr) {
-    for (const char* region : {"b", "c"}) decider_.set_up(region, true);
-  }
-
-  static Contribution contribution(const std::string& region, std::uint64_t tokens = 100,
-                                   std::uint8_t state = 1) {
-    Contribution made{.run_id = "run", .region = region, .tokens = tokens, .data_cursor = tokens};
-    made.delta_norm = 1;
-    made.state.fill(state);
-    made.payload.size_bytes = 1000;
-    made.payload.hash.fill(static_cast<std::uint8_t>(region.front()));
-    return made;
-  }
-  // Contributed, and held by its region and by one other.
-  void give(const Contribution& made, Time now = Time{0}) {
-    decider_.add(made, made.region, 1000, now);
-    decider_.add(made, made.region == "a" ? "b" : "a", 1000, now);
-  }
-
-  Decider::Verdict decide(Time now) {
-    return decider_.decide({.next_k = 4, .since_exchange = 4}, now);
-  }
-
-  Decider decider_;
-};
 
 TEST_F(DeciderTest, CommitsAtOnceWhenEverybodyIsThere) {
   give(contribution("c", 100));
@@ -185,25 +140,6 @@ std::vector<std::string> regions_of(const std::vector<Contribution>& contributio
   return regions;
 }
 
-// The default: most regions, and with a witness those who are most members together with it.
-TEST(ContributionsMin, IsOfOneOfTwoRegionsWithAWitness) {
-  Membership members;
-  const auto wanted = [&members](const std::string& region, bool witness) {
-    members = with(members, {.region = region, .witness = witness, .incarnation = "1"});
-    return members.most_of(members.region_count());
-  };
-  EXPECT_EQ(wanted("a", false), 1U);
-  EXPECT_EQ(wanted("b", false), 2U);
-  members = with(members, {.region = "v", .witness = true, .incarnation = ""});
-  EXPECT_EQ(members.most_of(2), 2U) << "it never came";
-  EXPECT_EQ(wanted("v", true), 1U);
-  EXPECT_EQ(wanted("c", false), 2U);
-  EXPECT_EQ(wanted("d", false), 2U);
-  EXPECT_EQ(wanted("w", true), 2U);
-  members = without(without(members, "c"), "d");
-  EXPECT_EQ(wanted("x", true), 1U) << "never none";
-}
-
 TEST_F(DeciderTest, LeavesOutTheContributionOfAnotherState) {
   give(contribution("a", 100, 1));
   give(contribution("b", 100, 2));
@@ -256,104 +192,12 @@ TEST_F(DeciderTest, ListsALateContributionWithLessWeightAndDoesNotWaitForIt) {
               1e-6);
 }
 
-// What a lying member makes up, nobody could ever get, or nobody trained.
-TEST_F(DeciderTest, ListsNothingOnTheWordOfOneThatSpeaksForAnother) {
-  for (const bool away : {false, true}) {
-    decider_ = Decider(options(2), membership(), nullptr);
-    for (const char* region : {"b", "c"}) decider_.set_up(region, true);
-    if (away) decider_.set_up("b", false);
-    give(contribution("a"));
-    give(contribution("c"));
-    decider_.add(contribution("b"), "c", 1000, Time{0});
-    decider_.add(contribution("b"), "a", 1000, Time{0});
-    decide(Time{0});
-    const auto record = decide(decider_.deadline().value()).record;
-    ASSERT_TRUE(record && record->participants.size() == 2) << away;
-  }
-}
-
 TEST_F(DeciderTest, ListsWhatARegionContributedBeforeItWentAway) {
   for (const char* region : {"a", "b", "c"}) give(contribution(region));
   decider_.set_up("b", false);
   const auto record = decide(Time{0}).record;
   ASSERT_TRUE(record);
   EXPECT_EQ(record->participants.size(), 3);
-}
-
-TEST_F(DeciderTest, StartsNoGracePeriodOnTheWordOfOneThatSpeaksForAnother) {
-  decider_.add(contribution("b"), "c", 1000, Time{0});
-  decider_.add(contribution("a"), "c", 1000, Time{0});
-  give(contribution("c"));
-  EXPECT_FALSE(decide(Time{0}).record);
-  EXPECT_FALSE(decider_.deadline());
-}
-
-TEST_F(DeciderTest, TakesNoStateForThatOfARegionWhichAnotherSpeaksFor) {
-  decider_.set_up("c", false);
-  decider_.set_applied("a", Applied{0, contribution("a").state});
-  give(contribution("a", 100, 1));
-  give(contribution("b", 100, 2));
-  decider_.add(contribution("c", 100, 2), "b", 1000, Time{0});
-  decide(Time{0});
-  const Decider::Verdict verdict = decide(decider_.deadline().value());
-  EXPECT_FALSE(verdict.record);
-  EXPECT_TRUE(decider_.tied());
-}
-
-// Else its own word would be refused when it comes.
-TEST_F(DeciderTest, RejectsNoPayloadForWhatAnotherSaysOfIt) {
-  decider_.add(contribution("c", 100, 2), "b", 1000, Time{0});
-  give(contribution("a"));
-  give(contribution("b"));
-  decide(Time{0});
-  EXPECT_TRUE(decide(decider_.deadline().value()).diverged.empty());
-  EXPECT_FALSE(decider_.rejects(contribution("c")));
-}
-
-TEST_F(DeciderTest, NobodySitsOutOnTheWordOfAnother) {
-  decider_.set_up("c", false);
-  const auto sits_out = [this](const char* region, const char* speaker) {
-    Contribution out = contribution(region);
-    out.sits_out = true;
-    out.payload = {};
-    decider_.add(out, speaker, 0, Time{0});
-  };
-  give(contribution("a"));
-  sits_out("b", "b");
-  sits_out("c", "b");
-  EXPECT_FALSE(decide(seconds{100}).record) << "a round without anybody's work";
-}
-
-TEST_F(DeciderTest, CountsNoCostOnTheWordOfAnother) {
-  ProtocolOptions limited = options(2);
-  limited.k_policy.budget.total = 100;
-  decider_ = Decider(limited, membership(), nullptr);
-  for (const char* region : {"b", "c"}) decider_.set_up(region, true);
-  for (const char* region : {"a", "b", "c"}) {
-    Contribution made = contribution(region);
-    made.egress_cost = 2;
-    give(made);
-  }
-  Contribution lie = contribution("c");
-  lie.part = 7;
-  lie.egress_cost = 1e15;
-  decider_.add(lie, "b", 1000, Time{0});
-  const auto record = decide(Time{0}).record;
-  ASSERT_TRUE(record);
-  ASSERT_EQ(record->egress.size(), 3);
-  for (const EgressCost& region : record->egress) EXPECT_EQ(region.cost, 2) << region.region;
-}
-
-TEST_F(DeciderTest, LearnsNoSpeedOnTheWordOfAnother) {
-  Contribution lie = contribution("c");
-  lie.steps = 4;
-  lie.compute_s = 1e6;
-  decider_.add(lie, "b", 1000, Time{0});
-  give(contribution("a"));
-  give(contribution("b"));
-  decide(Time{0});
-  EXPECT_TRUE(decide(decider_.deadline().value()).record);
-  EXPECT_FALSE(decider_.knows_speed("c"));
 }
 
 TEST_F(DeciderTest, WaitsForNoRegionThatWasRemoved) {
@@ -452,35 +296,6 @@ TEST_F(DeciderTest, GivesSlowerRegionsFewerSteps) {
   EXPECT_EQ(record->standings[0].next_k, 100);
   EXPECT_EQ(record->standings[1].next_k, 50);
   EXPECT_EQ(record->standings[2].next_k, 25);
-}
-
-TEST(Weights, CapTheNormAtThreeTimesTheMedian) {
-  std::vector<Offer> offers(3);
-  for (Offer& offer : offers) offer.contribution.tokens = 100;
-  offers[0].contribution.delta_norm = 1;
-  offers[1].contribution.delta_norm = 2;
-  offers[2].contribution.delta_norm = 60;
-  const Weights weights = weigh(offers, 3);
-  EXPECT_FLOAT_EQ(weights.values[0], 1.0F / 3);
-  EXPECT_FLOAT_EQ(weights.values[2], 1.0F / 3 / 10);
-}
-
-TEST(Weights, SkipMomentumBelowHalfOfTheFullWeight) {
-  std::vector<Offer> offers(2);
-  for (Offer& offer : offers) offer.contribution.tokens = 100;
-  EXPECT_FALSE(weigh(offers, 4).skip_momentum);
-  EXPECT_TRUE(weigh(offers, 5).skip_momentum);
-  offers[0].liveness = 0.5;
-  EXPECT_TRUE(weigh(offers, 4).skip_momentum);
-}
-
-TEST(Liveness, DecaysAndRecovers) {
-  double liveness = 1;
-  int misses = 0;
-  for (; liveness > 0; ++misses) liveness = liveness_after(liveness, false);
-  EXPECT_EQ(misses, 5);
-  EXPECT_EQ(liveness_as_weight(liveness), 0.25);
-  EXPECT_EQ(liveness_after(liveness, true), 0.25);
 }
 
 TEST_F(DeciderTest, SaysWhoIsWaitedForAndHowFarItGot) {

@@ -9,6 +9,7 @@
 
 #include "intra/base/error.h"
 #include "tests/intra/expect_refusal.h"
+#include "tests/intra/worker/mock_session.h"
 
 namespace causeway::intra {
 namespace {
@@ -16,21 +17,6 @@ namespace {
 using testing::NiceMock;
 using testing::Return;
 using testing::ReturnRef;
-
-struct MockSession : diloco::WorkerSession {
-  MOCK_METHOD(const diloco::Attachment&, attachment, (), (const, override));
-  MOCK_METHOD(diloco::Instruction, next, (const KeepWaiting&, std::uint32_t), (override));
-  MOCK_METHOD(bool, called_back, (), (override));
-  MOCK_METHOD(void, hand_over, (const diloco::Contribution&, const diloco::SealedBytes&),
-              (override));
-  MOCK_METHOD(bool, await_stored, (), (override));
-  MOCK_METHOD(void, applied, (diloco::Round, const diloco::Digest&), (override));
-  MOCK_METHOD(void, offer_snapshot,
-              (diloco::Round, const diloco::Digest&, const std::filesystem::path&), (override));
-  MOCK_METHOD(void, report, (const diloco::Progress&), (override));
-  MOCK_METHOD(void, data_read, (const diloco::DataDigests&), (override));
-  MOCK_METHOD(bool, lost, (), (override));
-};
 
 // One rank, whose sessions and groups are told how they go.
 class GatheringTest : public testing::Test {

@@ -1,0 +1,219 @@
+#include "diloco/coordinator/abstention.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <exception>
+#include <filesystem>
+#include <optional>
+#include <span>
+#include <string>
+#include <system_error>
+#include <vector>
+
+#include <asio/co_spawn.hpp>
+#include <asio/io_context.hpp>
+
+#include "diloco/files/file_io.h"
+#include "diloco/files/sealed_bytes.h"
+#include "tests/diloco/coordinator/lone_region.h"
+#include "tests/support/captured_log.h"
+#include "tests/support/process_limits.h"
+
+namespace causeway::diloco::testing {
+namespace {
+
+using std::chrono::hours;
+using std::chrono::milliseconds;
+
+// Region a, whose disk failed. It looks at it whenever it can.
+class AbstentionTest : public ::testing::Test {
+ protected:
+  AbstentionTest() {
+    region_.begin();
+    worker_.open();
+    status_.region = "a";
+  }
+  ~AbstentionTest() override {
+    abstention_.reset();
+    run(worker_.stop());
+  }
+
+  CoordinatorContext context() {
+    CoordinatorContext context = region_.context();
+    context.status = [this] { return status_; };
+    return context;
+  }
+  void begin() {
+    region_.ending_.fail(std::make_exception_ptr(
+        std::system_error(std::make_error_code(std::errc::no_space_on_device), "ledger")));
+    abstention_.emplace(context(), links_, worker_, pace_);
+    asio::co_spawn(region_.loop_, abstention_->wait_out(), [this](std::exception_ptr failure) {
+      over_ = true;
+      failure_ = failure;
+    });
+  }
+  // For as long as it takes to look many times.
+  void look() {
+    region_.loop_.restart();
+    for (int handlers = 0; handlers < 60 && !over_; ++handlers) region_.loop_.run_one();
+  }
+  void run(asio::awaitable<void> work) {
+    bool done = false;
+    asio::co_spawn(region_.loop_, std::move(work), [&](std::exception_ptr) { done = true; });
+    region_.loop_.restart();
+    while (!done) region_.loop_.run_one();
+  }
+  void attach() {
+    AttachRequest rank_0;
+    rank_0.region = "a";
+    worker_.on_gathered(rank_0, {});
+  }
+  void hand_over(std::size_t bytes) {
+    const std::string payload(bytes, 'p');
+    worker_.intake().begin_gathering();
+    worker_.intake().take(region_.contribution(),
+                          SealedBytes(std::as_bytes(std::span(payload))).share());
+    run(worker_.intake().join());
+  }
+  void contribute(std::uint64_t bytes) {
+    Contribution made = region_.contribution();
+    made.payload.size_bytes = bytes;
+    region_.driver_->handle(WorkerContributed{made});
+  }
+  std::string shown() const {
+    return read_file(region_.options_.directory / "status.json").value_or("");
+  }
+
+  test::CapturedLog log_;
+  LoneRegion region_{3U << 20};
+  RegionStatus status_;
+  PeerLinks links_{region_.context()};
+  WorkerSide worker_{region_.context()};
+  Abstention::Pace pace_{milliseconds{0}, milliseconds{0}, hours{1}};
+  std::optional<Abstention> abstention_;
+  bool over_ = false;
+  std::exception_ptr failure_;
+};
+
+TEST_F(AbstentionTest, SaysWhatFailedAndWhatToDo) {
+  begin();
+  EXPECT_THAT(abstention_->why(), ::testing::HasSubstr("its storage fails (ledger: No space left"));
+  EXPECT_THAT(abstention_->why(),
+              ::testing::HasSubstr("Make room in " + region_.options_.directory.string() + ", or"));
+}
+
+TEST_F(AbstentionTest, IsOverWhenTheDiskTakesBytesAgain) {
+  attach();
+  begin();
+  {
+    const test::FullDisk full(100'000);
+    look();
+    EXPECT_FALSE(over_);
+    EXPECT_TRUE(log_.has("a: its storage fails"));
+  }
+  look();
+  EXPECT_TRUE(over_);
+  EXPECT_FALSE(failure_);
+  EXPECT_TRUE(log_.has("a: its storage works again"));
+}
+
+// What a worker waits for may be a decision that will not come.
+TEST_F(AbstentionTest, LetsWorkersAttachAnew) {
+  attach();
+  const test::FullDisk full(100'000);
+  begin();
+  look();
+  EXPECT_FALSE(worker_.is_attached());
+  EXPECT_TRUE(std::filesystem::is_socket(region_.options_.directory / "worker.sock"));
+}
+
+// They are kept for the run.
+TEST_F(AbstentionTest, GivesSpareFilesBackToTheDisk) {
+  inter::Spool& spool = region_.directory_.spool();
+  spool.remove(spool.put(std::vector<std::byte>(1U << 20)));
+  ASSERT_GT(spool.spare_bytes(), 0U);
+  begin();
+  look();
+  EXPECT_EQ(spool.spare_bytes(), 0U);
+}
+
+TEST_F(AbstentionTest, IsOverWithTheCoordinator) {
+  const test::FullDisk full(100'000);
+  begin();
+  look();
+  ASSERT_FALSE(over_);
+  region_.ending_.finish({130, "interrupted"});
+  look();
+  EXPECT_TRUE(over_);
+}
+
+TEST_F(AbstentionTest, NamesTheRoomThatItsPayloadTakes) {
+  hand_over(5000);
+  begin();
+  EXPECT_THAT(abstention_->why(), ::testing::HasSubstr("(the next round takes 5000 bytes)"));
+}
+
+// The worker hands it over again.
+TEST_F(AbstentionTest, NamesTheRoomThatAPayloadTakesWhichFoundNone) {
+  region_.directory_.spool().put(std::vector<std::byte>(1U << 20));
+  hand_over(3U << 20);
+  ASSERT_FALSE(region_.driver_->protocol().contribution());
+  begin();
+  EXPECT_THAT(abstention_->why(), ::testing::HasSubstr("(the next round takes 3145728 bytes)"));
+}
+
+TEST_F(AbstentionTest, WaitsForRoomForTheNextRound) {
+  contribute(std::uint64_t{1} << 60);
+  begin();
+  look();
+  EXPECT_FALSE(over_);
+}
+
+// Once it is back, what is not needed any more may leave the disk.
+TEST_F(AbstentionTest, DoesNotWaitForRoomForEver) {
+  contribute(std::uint64_t{1} << 60);
+  pace_.try_anyway_after = milliseconds{0};
+  begin();
+  look();
+  EXPECT_TRUE(over_);
+}
+
+TEST_F(AbstentionTest, ShowsWhatItDoesMeanwhile) {
+  status_.waiting = "room";
+  const test::FullDisk full(100'000);
+  begin();
+  look();
+  EXPECT_THAT(shown(), ::testing::HasSubstr("\"waiting\": \"room\""));
+}
+
+// Not even a socket can be opened, or a file.
+TEST_F(AbstentionTest, ShowsItWithoutAnotherDescriptorAndTriesAgain) {
+  status_.waiting = "descriptors";
+  run(worker_.stop());  // so that none is free again
+  begin();
+  {
+    const test::NoMoreFiles none;
+    look();
+    EXPECT_FALSE(over_);
+  }
+  EXPECT_THAT(shown(), ::testing::HasSubstr("\"waiting\": \"descriptors\""));
+  look();
+  EXPECT_TRUE(over_);
+  EXPECT_FALSE(failure_);
+  EXPECT_TRUE(std::filesystem::is_socket(region_.options_.directory / "worker.sock"));
+}
+
+TEST_F(AbstentionTest, EndsWithWhatNoRoomMends) {
+  region_.options_.directory /= "nowhere";
+  begin();
+  look();
+  EXPECT_TRUE(over_);
+  EXPECT_TRUE(failure_);
+}
+
+}  // namespace
+}  // namespace causeway::diloco::testing
