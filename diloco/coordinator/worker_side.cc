@@ -67,6 +67,7 @@ asio::awaitable<void> WorkerSide::reopen() {
 }
 
 void WorkerSide::refuse(const RunOutcome& outcome) {
+  if (!server_) return;  // the coordinator ends before it could open it
   switch (outcome.exit_code) {
     case 2:
       return server_->refuse(outcome.message, Errc::config_mismatch);
