@@ -91,6 +91,11 @@ def parameters_of(optimizer: torch.optim.Optimizer) -> list[torch.nn.Parameter]:
     return [p for group in optimizer.param_groups for p in group["params"]]
 
 
+def owner_of(key: Any, parameters: list[torch.nn.Parameter]) -> Any:
+    """Whose state it is that a state_dict() has as `key`: of a parameter, by its number, or the optimizer's own, by a name."""
+    return parameters[key] if isinstance(key, int) else key
+
+
 def sizes_of(state: dict[str, Any]) -> list[int]:
     """Parameters of each group. `state`: of an optimizer, or itself by its param_groups."""
     return [len(group["params"]) for group in state["param_groups"]]
@@ -117,13 +122,13 @@ def keep_precision(optimizer: torch.optim.Optimizer, state: dict[str, Any], type
     """PyTorch casts what it loads to the type of the parameter, whole numbers too. Moments and master weights in fp32 of a parameter in bf16
     stay fp32, and moments in 8 bits stay so; those of one that has another type now are cast. `types`: of the parameters that the state is
     of; an earlier version did not keep them."""
-    parameters = parameters_of(optimizer)
     if types != types_of(optimizer):
         return
-    for number, saved in state["state"].items():
-        parameter = parameters[number]
-        if parameter in optimizer.state:
-            optimizer.state[parameter] = with_types_of(saved, optimizer.state[parameter])
+    parameters = parameters_of(optimizer)
+    for key, saved in state["state"].items():
+        own = owner_of(key, parameters)
+        if own in optimizer.state:
+            optimizer.state[own] = with_types_of(saved, optimizer.state[own])
 
 
 def tell_other_settings(name: str, optimizer: torch.optim.Optimizer, before: list[Settings], now: list[Settings]) -> None:
