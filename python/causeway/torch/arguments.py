@@ -3,6 +3,7 @@ from __future__ import annotations
 
 import logging
 import operator
+import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Protocol, SupportsFloat, runtime_checkable
 
@@ -98,7 +99,7 @@ def also(value: Any) -> dict[str, Stateful]:
     for name, one in named.items():
         if not isinstance(name, str):
             raise ValueError(f"also has the name {name!r}: names are texts")
-        if name in KEPT_NAMES:
+        if name in KEPT_NAMES or re.fullmatch(r"optimizer \d+", name):
             raise ValueError(f"also[{name!r}] has a name that Run uses itself: take another")
         if not isinstance(one, Stateful):
             raise ValueError(f"also[{name!r}] is {one!r}, which has no state_dict() and load_state_dict()")
