@@ -155,12 +155,13 @@ class Counting(unittest.TestCase):
                         break
         self.assertEqual(taken, list(range(7)))
 
-    def test_goes_on_with_the_samples_that_the_worker_was_told_of(self):
+    def test_goes_on_with_the_numbers_that_the_worker_was_told_of(self):
         with a_run(*PLAN) as (_, directory):
-            run = Run(self.model, directory=directory, samples_per_step=16)
-            with self.assertRaises(AttributeError):
-                run.samples_per_step = 64
-            self.assertEqual(run.samples_per_step, 16)
+            run = Run(self.model, directory=directory, samples_per_step=16, save_rounds=3)
+            for name in ("samples_per_step", "save_rounds"):
+                with self.assertRaises(AttributeError):
+                    setattr(run, name, 64)
+            self.assertEqual((run.samples_per_step, run.save_rounds), (16, 3))
 
     def test_says_how_far_the_run_is_with_every_step_and_at_the_end(self):
         with a_run(steps(0, 2, 0, 0, run_steps=4), steps(1, 2, 2, 2, run_steps=4)) as (_, directory):

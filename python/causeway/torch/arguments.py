@@ -3,6 +3,7 @@ from __future__ import annotations
 
 import logging
 import operator
+import os
 import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Protocol, SupportsFloat, runtime_checkable
@@ -28,6 +29,13 @@ class Stateful(Protocol):
 VOCABULARY = 1000  # rows of an embedding, at least, that seem to be one's
 
 KEPT_NAMES = ("optimizer", "random", "random of the device", "random of all devices", "random of Python", "random of NumPy")
+
+
+def from_environment(given: Any, variable: str, what: str) -> Any:
+    value = given if given is not None else os.environ.get(variable)
+    if not value:
+        raise ValueError(f"no {what} was given: pass {what}=..., or set {variable}")
+    return value
 
 
 def count(name: str, value: Any) -> int:

@@ -36,13 +36,6 @@ UNTRAINED_STEPS = 4  # of the first round; fewer may be left out by a loss's sca
 STOPS_TRIED = 8  # orders of steps that a region that is told to stop gives back
 
 
-def from_environment(given: Any, variable: str, what: str) -> Any:
-    value = given if given is not None else os.environ.get(variable)
-    if not value:
-        raise ValueError(f"no {what} was given: pass {what}=..., or set {variable}")
-    return value
-
-
 # Runs of this process that are entered, by directory and region. A region's second worker here would take the first one's place.
 entered_here: weakref.WeakValueDictionary[tuple[pathlib.Path, str], "Run"] = weakref.WeakValueDictionary()
 
@@ -89,10 +82,10 @@ class Run:
         self.model = arguments.model(model)
         self.optimizers = arguments.optimizers(optimizer, model)
         # The program may go elsewhere.
-        self.directory = pathlib.Path(from_environment(directory, "CAUSEWAY_DIRECTORY", "directory")).absolute()
+        self.directory = pathlib.Path(arguments.from_environment(directory, "CAUSEWAY_DIRECTORY", "directory")).absolute()
         self.region: str = region or os.environ.get("CAUSEWAY_REGION") or self.directory.resolve().name
         self._samples_per_step = arguments.count("samples_per_step", samples_per_step)
-        self.save_rounds = arguments.count("save_rounds", save_rounds)
+        self._save_rounds = arguments.count("save_rounds", save_rounds)
         self._settings: dict[str, Any] = dict(
             samples_per_step=self.samples_per_step,
             tokens_per_step=0 if tokens_per_step is None else arguments.count("tokens_per_step", tokens_per_step),
@@ -255,6 +248,11 @@ class Run:
     def samples_per_step(self) -> int:
         """As it was given. It stays so: the worker counts by it, and the trainer's state on disk."""
         return self._samples_per_step
+
+    @property
+    def save_rounds(self) -> int:
+        """As it was given: the worker saves by it, too."""
+        return self._save_rounds
 
     @property
     def over(self) -> bool:
