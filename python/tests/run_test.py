@@ -196,6 +196,9 @@ class WrongUse(unittest.TestCase):
         expanded = torch.nn.Linear(2, 2)
         expanded.bias = torch.nn.Parameter(torch.zeros(1).expand(2))
         self.refused("bias shows one element in several places", expanded)
+        for sparse in (torch.eye(2).to_sparse(), torch.eye(2).to_sparse_csr()):
+            expanded.bias = torch.nn.Parameter(sparse)
+            self.refused(f"bias is {sparse.layout}: a run takes dense ones", expanded)
         frozen = torch.nn.Linear(2, 2).requires_grad_(False)
         self.refused("no parameter with requires_grad", frozen)
         broken = torch.nn.Linear(2, 2)

@@ -122,6 +122,8 @@ class Parameters:
             if p.is_meta:
                 return (f"the parameter {name} is on the meta device and has no values: call model.to_empty(device=...) "
                         "and initialise it first")
+            if p.layout != torch.strided:
+                return f"the parameter {name} is {p.layout}: a run takes dense ones, as torch.nn.Parameter(p.detach().to_dense()) makes it"
             if any(size > 1 and step == 0 for size, step in zip(p.shape, p.stride())):
                 return (f"the parameter {name} shows one element in several places, as expand() makes it, and cannot be set: give the model a "
                         "parameter of its own values, such as torch.nn.Parameter(p.detach().clone(memory_format=torch.contiguous_format))")
