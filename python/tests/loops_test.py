@@ -66,10 +66,56 @@ class PutElsewhere(unittest.TestCase):
             for value, tensors in enumerate(self.train(change), 1):
                 self.assertEqual({one for tensor in tensors.values() for one in tensor.unique().tolist()}, {float(value)})
 
+    def test_of_an_evaluation_count_nowhere_and_its_parameters_come_back(self):
+        """As one that swaps an average of weights in, and leaves it there."""
+        model = torch.nn.Linear(2, 2)
+
+        def evaluate(samples):
+            for p in model.parameters():
+                p.data = torch.full_like(p.data, 9.0)
+            return 1.0
+
+        asked = steps(0, 0, 0, 0)
+        asked.validation_samples = 5
+        begun = []
+        with a_run(asked, steps(0, 1, 0, 0)) as (worker, directory), Run(model, directory=directory, evaluate=evaluate) as run:
+            def give():
+                for tensor in worker.tensors.values():
+                    tensor.fill_(3.0)
+                return next(worker.planned, None)
+
+            worker.next, worker.validated = give, lambda loss: None
+            for _ in run:
+                begun.extend(value for p in model.parameters() for value in p.flatten().tolist())
+        self.assertEqual(set(begun), {3.0})
+
     def test_with_another_type_are_refused(self):
         for change in (lambda value: self.model.double(), lambda value: setattr(self.model[0], "weight", torch.nn.Parameter(torch.ones(2, 2)))):
             with self.assertRaisesRegex(ValueError, "the model changed after it entered the run: the parameter 0.weight was replaced"):
                 self.train(change)
+
+
+class Shared(unittest.TestCase):
+    """share_memory(), and a model that is sent to another process, give tensors other memory than the worker knows."""
+
+    def train(self, at):
+        model = torch.nn.Linear(2, 2)
+        if at == "before":
+            model.share_memory()
+        with a_run(*PLAN) as (_, directory), Run(model, directory=directory) as run:
+            if at == "entered":
+                model.share_memory()
+            for step in run:
+                if at == step.round:
+                    model.bias.share_memory_()
+
+    def test_after_the_run_is_entered_is_refused(self):
+        for at, name in (("entered", "weight"), (0, "bias"), (1, "bias")):
+            with self.assertRaisesRegex(ValueError, rf"the memory of the parameter {name} was moved .*call model.share_memory\(\) before Run"):
+                self.train(at)
+
+    def test_before_it_is_not(self):
+        self.train("before")
 
 
 class Leaving(unittest.TestCase):

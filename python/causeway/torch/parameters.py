@@ -63,6 +63,7 @@ class Parameters:
 
     def check_as_entered(self) -> None:
         """The first instruction brings back what entered, whatever the program has done to the model since."""
+        self.agree(self.moved())
         changed = next((one.name for one, mark in zip(self.exchanged, self.entered) if one.mark() != mark), None)
         for one in self.exchanged:
             one.come_back()  # its values are those that entered
@@ -180,6 +181,9 @@ class Parameters:
             return None
         return next((name for name, host in self.hosts().items() if not torch.isfinite(host).all()), None)
 
+    def moved(self) -> str | None:
+        return next((told for told in (one.moved() for one in self.exchanged) if told), None)
+
     def check_unchanged(self) -> None:
         """The worker's buffers are for the parameters that entered."""
         now = dict(trained(self.model))
@@ -188,6 +192,8 @@ class Parameters:
             raise ValueError(f"the model changed after it entered the run: the parameter {name} has {'' if name in now else 'no '}"
                              "requires_grad now. Set it back before the step ends (loops of GANs do so). What is to train later, or only for "
                              "a time, keeps requires_grad, in a group of the optimizer whose lr is 0 while it is not to train; or begin another run")
+        if moved := self.moved():
+            raise ValueError(moved)
         for one in self.exchanged:
             if now[one.name] is not one.parameter or not one.come_back():
                 raise ValueError(f"the model changed after it entered the run: the parameter {one.name} was replaced. Move, "

@@ -352,6 +352,7 @@ class Run:
     def _validate(self, told: Told) -> None:
         self._parameters.give(told.round)
         loss = float(self._evaluate(told.validation_samples))
+        self._parameters.check_unchanged()
 
         def validated() -> tuple[Kind, None]:
             self._attached.validated(loss)
