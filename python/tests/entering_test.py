@@ -104,24 +104,42 @@ class Unreadable(unittest.TestCase):
         self.assertEqual(taken, [0])
 
 
-class OwnWeights(unittest.TestCase):
-    def test_of_an_optimizer_are_told_of(self):
+class Unsuited(unittest.TestCase):
+    def setUp(self):
+        self.model = torch.nn.Linear(2, 2)
+        self.plain = torch.optim.SGD(self.model.parameters(), lr=0.1)
+
+    def enter(self, optimizer):
+        with a_run() as (_, directory), Run(self.model, optimizer, directory=directory):
+            pass
+
+    def told(self, optimizer):
+        with self.assertLogs("causeway", "WARNING") as said:
+            self.enter(optimizer)
+        self.assertEqual(len(said.output), 1)
+        return said.output[0]
+
+    def test_ones_with_weights_of_their_own_are_told_of(self):
         class AdamWScheduleFree(torch.optim.SGD):
             pass
+
+        class Ranger(torch.optim.SGD):
+            """RAdam with Lookahead."""
 
         class Lookahead(torch.optim.Optimizer):
             def __init__(self, optimizer):
                 super().__init__(optimizer.param_groups, {})
                 self.optimizer = optimizer
 
-        model = torch.nn.Linear(2, 2)
-        plain = torch.optim.SGD(model.parameters(), lr=0.1)
-        for optimizer in (AdamWScheduleFree(model.parameters(), lr=0.1), Lookahead(plain)):
-            with a_run() as (_, directory), self.assertLogs("causeway", "WARNING") as said, Run(model, optimizer, directory=directory):
-                pass
-            self.assertIn(f"{type(optimizer).__name__} keeps weights of its own, which do not cross", said.output[0])
-        with a_run() as (_, directory), self.assertNoLogs("causeway", "WARNING"), Run(model, plain, directory=directory):
-            pass
+        for optimizer in (*(kind(self.model.parameters(), lr=0.1) for kind in (AdamWScheduleFree, Ranger)), Lookahead(self.plain)):
+            self.assertIn(f"{type(optimizer).__name__} keeps weights of its own, which do not cross", self.told(optimizer))
+
+    def test_one_that_learns_from_how_far_it_came_is_told_of(self):
+        self.assertIn("LBFGS takes all that moved the parameters for its own steps", self.told(torch.optim.LBFGS(self.model.parameters())))
+
+    def test_others_are_not(self):
+        with self.assertNoLogs("causeway", "WARNING"):
+            self.enter(self.plain)
 
 
 class Unit(unittest.TestCase):

@@ -17,7 +17,9 @@ Settings = dict[str, Any]  # of a group of parameters: its numbers and texts
 OF_SCHEDULERS = {"initial_lr": ("lr",), "base_momentum": ("momentum", "betas"), "max_momentum": ("momentum", "betas")}
 
 
-OWN_WEIGHTS = ("schedulefree", "lookahead")  # in names of optimizers
+# In names of optimizers.
+OWN_WEIGHTS = ("schedulefree", "lookahead", "ranger")
+CURVATURE = ("lbfgs",)
 
 
 def inner(optimizer: Any) -> torch.optim.Optimizer:
@@ -35,12 +37,20 @@ def names_of(optimizer: Any) -> list[str]:
     return names + names_of(below) if isinstance(below, torch.optim.Optimizer) else names
 
 
-def tell_own_weights(optimizer: torch.optim.Optimizer) -> None:
-    """Of one that is known to keep weights of the model, beside fp32 copies, and to set the parameters by them."""
-    known = next((name for name in names_of(optimizer) if any(one in name.lower() for one in OWN_WEIGHTS)), None)
-    if known is not None:
+def tell_unsuited(optimizer: torch.optim.Optimizer) -> None:
+    """Of one that is known not to bear it that the run sets the parameters between rounds."""
+    if known := named(optimizer, OWN_WEIGHTS):
         log.warning("%s keeps weights of its own, which do not cross between regions: each region's pull its parameters away from what "
                     "the run agreed on. Take an optimizer without them, such as AdamW, and let the outer optimizer average", known)
+    if known := named(optimizer, CURVATURE):
+        log.warning("%s takes all that moved the parameters for its own steps, and learns from it how the gradient changes: the run moves them "
+                    "too, with every round, and training may diverge. Take another optimizer, such as AdamW", known)
+
+
+def named(optimizer: torch.optim.Optimizer, parts: tuple[str, ...]) -> str | None:
+    return next((name for name in names_of(optimizer) if any(part in name.lower() for part in parts)), None)
+
+
 
 
 def kind_of(optimizer: torch.optim.Optimizer) -> str:

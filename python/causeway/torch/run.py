@@ -19,7 +19,7 @@ import causeway
 from . import arguments, forks, frozen as frozen_parameters
 from .buffers import KINDS
 from .marks import HandedOut, Marks
-from .optimizers import tell_own_weights
+from .optimizers import tell_unsuited
 from .parameters import Parameters
 from .ranks import Group, Kind, Solo, ranks as ranks_of
 from .schedules import copied
@@ -139,7 +139,7 @@ class Run:
 
     def _tell_of_arguments(self) -> None:
         for one in self.optimizers:
-            tell_own_weights(one)
+            tell_unsuited(one)
         if self._settings["tokens_per_step"] == 0:
             arguments.tell_unit(self.model, self.samples_per_step)
 
