@@ -86,6 +86,26 @@ class BeforeTheFirstStep(unittest.TestCase):
         self.assertEqual(self.optimizer.state[weight]["sum"].unique().tolist(), [1.5])
 
 
+    def test_an_optimizer_that_learns_its_rate_begins_anew_with_the_one_it_was_given(self):
+        class Learns(torch.optim.SGD):
+            """Keeps what it has learnt in its groups, as Prodigy does."""
+
+            def step(self):
+                for group in self.param_groups:
+                    group["d"] *= 2 * self.loss
+
+        self.optimizer = Learns([{"params": self.model.parameters(), "d": 0.25, "growth": float("inf")}], lr=0.1)
+        with a_run(*PLAN) as (_, directory), Run(self.model, self.optimizer, directory=directory) as run:
+            with self.assertWarnsRegex(UserWarning, "begins its optimizer anew"):
+                for step in run:
+                    self.optimizer.loss = float("nan") if step.round == 0 else 1.0
+                    torch.nn.init.constant_(self.model[0].weight, self.optimizer.loss)
+                    self.optimizer.step()
+                    self.optimizer.param_groups[0]["lr"] = 0.05
+        group = self.optimizer.param_groups[0]
+        self.assertEqual((group["d"], group["growth"], group["lr"]), (0.5, float("inf"), 0.05))
+
+
 class Unreadable(unittest.TestCase):
     def test_state_that_an_optimizer_makes_in_its_first_step_is_refused_after_that_step(self):
         class Lazy(torch.optim.SGD):

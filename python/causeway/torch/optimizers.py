@@ -3,11 +3,13 @@ optimizer of another kind."""
 from __future__ import annotations
 
 import logging
+import math
 from typing import Any
 
 import torch
 
 from .nested import with_types_of
+from .schedules import copied
 
 log = logging.getLogger("causeway")
 
@@ -51,6 +53,26 @@ def named(optimizer: torch.optim.Optimizer, parts: tuple[str, ...]) -> str | Non
     return next((name for name in names_of(optimizer) if any(part in name.lower() for part in parts)), None)
 
 
+class Begun:
+    """An optimizer as the run was entered with it. Some make their state when they are made, and never again."""
+
+    def __init__(self, optimizer: torch.optim.Optimizer) -> None:
+        self.optimizer = optimizer
+        self.state = copied(dict(optimizer.state))
+        self.groups = [{name: copied(value) for name, value in group.items() if name != "params"} for group in optimizer.param_groups]
+
+    def again(self) -> None:
+        """Some keep in their groups what they have learnt, as Prodigy does its rate: of that, what is NaN or infinite begins anew too."""
+        self.optimizer.state.clear()
+        self.optimizer.state.update(copied(self.state))
+        for group, begun in zip(self.optimizer.param_groups, self.groups):
+            group.update({name: copied(value) for name, value in begun.items() if not is_finite(group.get(name))})
+
+
+def is_finite(setting: Any) -> bool:
+    if isinstance(setting, torch.Tensor):
+        return bool(torch.isfinite(setting).all())
+    return not isinstance(setting, float) or math.isfinite(setting)
 
 
 def kind_of(optimizer: torch.optim.Optimizer) -> str:

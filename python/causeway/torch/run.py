@@ -19,10 +19,9 @@ import causeway
 from . import arguments, forks, frozen as frozen_parameters
 from .buffers import KINDS
 from .marks import HandedOut, Marks
-from .optimizers import tell_unsuited
+from .optimizers import Begun, tell_unsuited
 from .parameters import Parameters
 from .ranks import Group, Kind, Solo, ranks as ranks_of
-from .schedules import copied
 from .sigterm import Sigterm, Terminated
 from .steps import Step, Told
 from .trainer_state import TrainerState
@@ -126,7 +125,7 @@ class Run:
                                    self._frozen, self.directory)
         self._entered.agree(self._lost_scale())
         self._state = TrainerState(self.directory, self._ranks, self.optimizers, self._also, self.region)
-        self._begun = [copied(dict(one.state)) for one in self.optimizers]  # some make theirs when they are made, and never again
+        self._begun = [Begun(one) for one in self.optimizers]
         self._led(self._attach)
         if self._ranks.leads:
             self._tell_of_arguments()
@@ -371,9 +370,8 @@ class Run:
 
     def _begin_anew(self, round_number: int, taken: int) -> None:
         """What was NaN led to what is NaN: moments that hold it would spoil every step to come."""
-        for optimizer, begun in zip(self.optimizers, self._begun):
-            optimizer.state.clear()
-            optimizer.state.update(copied(begun))
+        for begun in self._begun:
+            begun.again()
         anew = ("begins its optimizer anew" if self.optimizers else "goes on with the optimizer of the program, which Run was not given: "
                 "what is NaN in it spoils every round to come")
         warnings.warn(f"round {round_number}: the parameters are NaN or infinite after {taken} steps. This region sits the "
