@@ -249,6 +249,33 @@ class Untrained(unittest.TestCase):
                 self.train(write)
 
 
+class AnotherOptimizer(unittest.TestCase):
+    """A program that steps another one than it gave to Run."""
+
+    def train(self, given, stepping):
+        with a_run(steps(0, 1, 0, 0), steps(1, 1, 1, 1)) as (_, directory), Run(self.model, given, directory=directory) as run:
+            for step in run:
+                self.model(torch.ones(2)).sum().backward()
+                stepping.step()
+
+    def setUp(self):
+        self.model = torch.nn.Linear(2, 2)
+        self.adam, self.other = (torch.optim.Adam(self.model.parameters()) for _ in range(2))
+        self.plain = torch.optim.SGD(self.model.parameters(), lr=0.1)
+
+    def test_is_told_of_once(self):
+        with self.assertLogs("causeway", "WARNING") as said:
+            self.train(self.adam, self.other)
+        self.assertEqual(len(said.output), 1)
+        self.assertIn("the model was trained, and Adam, which Run was given, has not stepped. Give Run the optimizer that steps", said.output[0])
+
+    def test_is_not_looked_for_where_one_has_no_state_or_steps_less_often(self):
+        with self.assertNoLogs("causeway", "WARNING"):
+            self.train(self.plain, self.other)
+            self.train(self.adam, self.adam)
+            self.train([self.adam, self.other], self.other)
+
+
 class Caught(unittest.TestCase):
     """A loop that skips a batch at a RuntimeError, as many do for want of memory, skips what ends the run as well."""
 

@@ -16,7 +16,7 @@ import torch.distributed as dist
 
 import causeway
 
-from . import arguments, forks, frozen as frozen_parameters
+from . import arguments, first_round, forks, frozen as frozen_parameters
 from .buffers import KINDS
 from .marks import HandedOut, Marks
 from .optimizers import Begun, tell_unsuited
@@ -31,7 +31,6 @@ log = logging.getLogger("causeway")
 ONE_LOOP = ("`for step in run` and after_step() are two ways to count steps, and each step would count twice: in a loop over the run "
             "leave after_step() out, and give the loss to report()")
 
-UNTRAINED_STEPS = 4  # of the first round; fewer may be left out by a loss's scaler
 STOPS_TRIED = 8  # orders of steps that a region that is told to stop gives back
 
 
@@ -334,7 +333,7 @@ class Run:
     def _done(self, steps: Told, taken: int) -> None:
         self._parameters.take()
         if self._before is not None:
-            self._tell_untrained(self._before, steps.round, taken)
+            self._tell_first_round(self._before, steps.round, taken)
         if self._agreed(lambda: self._parameters.not_finite() is not None):
             self._begin_anew(steps.round, taken)
         self._sample = steps.first_sample + taken * self.samples_per_step
@@ -359,14 +358,11 @@ class Run:
 
         self._led(validated)
 
-    def _tell_untrained(self, before: Marks, round_number: int, taken: int) -> None:
-        """Of the first round. The regions would go on to the end together, with the model that they began with."""
+    def _tell_first_round(self, before: Marks, round_number: int, taken: int) -> None:
         self._before = None
         trained = any(self._ranks.gather(self._parameters.marks() != before))
-        if not trained and taken >= UNTRAINED_STEPS and self._ranks.leads:
-            log.warning("round %d: its %d steps changed no parameter of the model that Run was given. Look whether optimizer.step() is called, "
-                        "with a rate above 0, and whether the model that is trained is this one and not a copy. A step of the run is one step "
-                        "of the optimizer: where gradients are accumulated, a batch is less", round_number, taken)
+        if self._ranks.leads:
+            first_round.tell(round_number, taken, trained, self.optimizers)
 
     def _begin_anew(self, round_number: int, taken: int) -> None:
         """What was NaN led to what is NaN: moments that hold it would spoil every step to come."""
