@@ -1,6 +1,8 @@
 """How a program enters a run, and what is said of what it brings: with a worker's double."""
 import collections
+import os
 import unittest
+import unittest.mock
 
 import torch
 from worker_double import a_run, steps
@@ -104,6 +106,20 @@ class BeforeTheFirstStep(unittest.TestCase):
                     self.optimizer.param_groups[0]["lr"] = 0.05
         group = self.optimizer.param_groups[0]
         self.assertEqual((group["d"], group["growth"], group["lr"]), (0.5, float("inf"), 0.05))
+
+
+class ByItself(unittest.TestCase):
+    def test_one_of_several_processes_that_know_nothing_of_each_other_is_told(self):
+        def enter(**environment):
+            with a_run() as (_, directory), unittest.mock.patch.dict(os.environ, environment), Run(torch.nn.Linear(2, 2), directory=directory):
+                pass
+
+        with self.assertLogs("causeway", "WARNING") as said:
+            enter(RANK="1", WORLD_SIZE="2")
+        self.assertIn("WORLD_SIZE is 2, and torch.distributed is not initialised, so this process enters the run by itself", said.output[0])
+        self.assertIn("call torch.distributed.init_process_group() before Run is entered", said.output[0])
+        with self.assertNoLogs("causeway", "WARNING"):
+            enter(RANK="0", WORLD_SIZE="1")
 
 
 class Unreadable(unittest.TestCase):

@@ -21,7 +21,7 @@ from .buffers import KINDS
 from .marks import HandedOut, Marks
 from .optimizers import Begun, tell_unsuited
 from .parameters import Parameters
-from .ranks import Group, Kind, Solo, ranks as ranks_of
+from .ranks import Group, Kind, Solo, ranks_told
 from .sigterm import Sigterm, Terminated
 from .steps import Step, Told
 from .trainer_state import TrainerState
@@ -119,7 +119,7 @@ class Run:
         self._step, self._told, self._iterated, self._ended_by = None, None, False, None
         self._process.note()
         self._sample, self._said, self._loss, self._before = None, None, float("nan"), None  # of a time before
-        self._ranks = ranks_of(self._group)
+        self._ranks = ranks_told(self._group)
         self._entered = Parameters(self.model, self.optimizers, self._ranks, self._seed, self._buffers, self._stage_of,
                                    self._frozen, self.directory)
         self._entered.agree(self._lost_scale())
