@@ -178,6 +178,25 @@ class Unsuited(unittest.TestCase):
             self.enter(self.plain)
 
 
+class ExtraState(unittest.TestCase):
+    def test_of_a_module_is_told_of_by_its_name(self):
+        class Counts(torch.nn.Linear):
+            def get_extra_state(self):
+                return {"passes": 3}
+
+        def enter(model):
+            with a_run() as (_, directory), Run(model, directory=directory):
+                pass
+
+        for model, name in ((Counts(2, 2), "Counts"), (torch.nn.Sequential(torch.nn.ReLU(), Counts(2, 2)), "1")):
+            with self.assertLogs("causeway", "WARNING") as said:
+                enter(model)
+            self.assertEqual(len(said.output), 1)
+            self.assertIn(f"the module {name} keeps state that is neither parameter nor buffer (get_extra_state)", said.output[0])
+        with self.assertNoLogs("causeway", "WARNING"):
+            enter(torch.nn.Linear(2, 2))
+
+
 class Unit(unittest.TestCase):
     def test_of_a_region_that_counts_samples_of_texts_is_told_of(self):
         def enter(words, **settings):

@@ -99,6 +99,15 @@ def tell_unit(of: torch.nn.Module, samples_per_step: int) -> None:
                     "training weighs next to nothing in the mean. Give tokens_per_step in all regions, or in none", samples_per_step)
 
 
+def tell_extra_state(of: torch.nn.Module) -> None:
+    """state_dict() has it, as it has buffers, but it may be anything."""
+    own = torch.nn.Module.get_extra_state
+    found = next((name or type(one).__name__ for name, one in of.named_modules() if type(one).get_extra_state is not own), None)
+    if found is not None:
+        log.warning("the module %s keeps state that is neither parameter nor buffer (get_extra_state): it does not cross between regions, and a "
+                    "restart begins with what the program makes, unless `also` has it. Register what regions are to share as a buffer", found)
+
+
 def also(value: Any) -> dict[str, Stateful]:
     try:
         named = dict(value)

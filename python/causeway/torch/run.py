@@ -138,6 +138,7 @@ class Run:
     def _tell_of_arguments(self) -> None:
         for one in self.optimizers:
             tell_unsuited(one)
+        arguments.tell_extra_state(self.model)
         if self._settings["tokens_per_step"] == 0:
             arguments.tell_unit(self.model, self.samples_per_step)
 
