@@ -108,6 +108,14 @@ class Crossing(unittest.TestCase):
         with self.assertRaisesRegex(ValueError, "the buffer phase is torch.complex64"):
             Buffers(self.module(phase=torch.zeros(2, dtype=torch.complex64)), Solo(), "average", str)
 
+    def test_ones_without_values_and_sparse_ones_are_refused_with_what_to_do(self):
+        for value, sentence in ((torch.zeros(2, device="meta"), "the buffer graph is on the meta device .* call model.to_empty"),
+                                (torch.eye(2).to_sparse(), "the buffer graph is torch.sparse_coo: .* Register it with persistent=False"),
+                                (torch.eye(2).to_sparse_csr(), "the buffer graph is torch.sparse_csr")):
+            with self.assertRaisesRegex(ValueError, sentence):
+                Buffers(self.module(graph=value), Solo(), "average", str)
+            self.assertEqual(Buffers(self.module(graph=value), Solo(), "local", str).hosts(), {})
+
 
 class Changed(unittest.TestCase):
     def setUp(self):

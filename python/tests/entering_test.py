@@ -1,6 +1,8 @@
 """How a program enters a run, and what is said of what it brings: with a worker's double."""
 import collections
+import os
 import unittest
+import unittest.mock
 
 import torch
 from worker_double import a_run, steps
@@ -86,6 +88,40 @@ class BeforeTheFirstStep(unittest.TestCase):
         self.assertEqual(self.optimizer.state[weight]["sum"].unique().tolist(), [1.5])
 
 
+    def test_an_optimizer_that_learns_its_rate_begins_anew_with_the_one_it_was_given(self):
+        class Learns(torch.optim.SGD):
+            """Keeps what it has learnt in its groups, as Prodigy does."""
+
+            def step(self):
+                for group in self.param_groups:
+                    group["d"] *= 2 * self.loss
+
+        self.optimizer = Learns([{"params": self.model.parameters(), "d": 0.25, "growth": float("inf")}], lr=0.1)
+        with a_run(*PLAN) as (_, directory), Run(self.model, self.optimizer, directory=directory) as run:
+            with self.assertWarnsRegex(UserWarning, "begins its optimizer anew"):
+                for step in run:
+                    self.optimizer.loss = float("nan") if step.round == 0 else 1.0
+                    torch.nn.init.constant_(self.model[0].weight, self.optimizer.loss)
+                    self.optimizer.step()
+                    self.optimizer.param_groups[0]["lr"] = 0.05
+        group = self.optimizer.param_groups[0]
+        self.assertEqual((group["d"], group["growth"], group["lr"]), (0.5, float("inf"), 0.05))
+
+
+class ByItself(unittest.TestCase):
+    def test_one_of_several_processes_that_know_nothing_of_each_other_is_told(self):
+        def enter(**environment):
+            with a_run() as (_, directory), unittest.mock.patch.dict(os.environ, environment), Run(torch.nn.Linear(2, 2), directory=directory):
+                pass
+
+        with self.assertLogs("causeway", "WARNING") as said:
+            enter(RANK="1", WORLD_SIZE="2")
+        self.assertIn("WORLD_SIZE is 2, and torch.distributed is not initialised, so this process enters the run by itself", said.output[0])
+        self.assertIn("call torch.distributed.init_process_group() before Run is entered", said.output[0])
+        with self.assertNoLogs("causeway", "WARNING"):
+            enter(RANK="0", WORLD_SIZE="1")
+
+
 class Unreadable(unittest.TestCase):
     def test_state_that_an_optimizer_makes_in_its_first_step_is_refused_after_that_step(self):
         class Lazy(torch.optim.SGD):
@@ -104,24 +140,61 @@ class Unreadable(unittest.TestCase):
         self.assertEqual(taken, [0])
 
 
-class OwnWeights(unittest.TestCase):
-    def test_of_an_optimizer_are_told_of(self):
+class Unsuited(unittest.TestCase):
+    def setUp(self):
+        self.model = torch.nn.Linear(2, 2)
+        self.plain = torch.optim.SGD(self.model.parameters(), lr=0.1)
+
+    def enter(self, optimizer):
+        with a_run() as (_, directory), Run(self.model, optimizer, directory=directory):
+            pass
+
+    def told(self, optimizer):
+        with self.assertLogs("causeway", "WARNING") as said:
+            self.enter(optimizer)
+        self.assertEqual(len(said.output), 1)
+        return said.output[0]
+
+    def test_ones_with_weights_of_their_own_are_told_of(self):
         class AdamWScheduleFree(torch.optim.SGD):
             pass
+
+        class Ranger(torch.optim.SGD):
+            """RAdam with Lookahead."""
 
         class Lookahead(torch.optim.Optimizer):
             def __init__(self, optimizer):
                 super().__init__(optimizer.param_groups, {})
                 self.optimizer = optimizer
 
-        model = torch.nn.Linear(2, 2)
-        plain = torch.optim.SGD(model.parameters(), lr=0.1)
-        for optimizer in (AdamWScheduleFree(model.parameters(), lr=0.1), Lookahead(plain)):
-            with a_run() as (_, directory), self.assertLogs("causeway", "WARNING") as said, Run(model, optimizer, directory=directory):
+        for optimizer in (*(kind(self.model.parameters(), lr=0.1) for kind in (AdamWScheduleFree, Ranger)), Lookahead(self.plain)):
+            self.assertIn(f"{type(optimizer).__name__} keeps weights of its own, which do not cross", self.told(optimizer))
+
+    def test_one_that_learns_from_how_far_it_came_is_told_of(self):
+        self.assertIn("LBFGS takes all that moved the parameters for its own steps", self.told(torch.optim.LBFGS(self.model.parameters())))
+
+    def test_others_are_not(self):
+        with self.assertNoLogs("causeway", "WARNING"):
+            self.enter(self.plain)
+
+
+class ExtraState(unittest.TestCase):
+    def test_of_a_module_is_told_of_by_its_name(self):
+        class Counts(torch.nn.Linear):
+            def get_extra_state(self):
+                return {"passes": 3}
+
+        def enter(model):
+            with a_run() as (_, directory), Run(model, directory=directory):
                 pass
-            self.assertIn(f"{type(optimizer).__name__} keeps weights of its own, which do not cross", said.output[0])
-        with a_run() as (_, directory), self.assertNoLogs("causeway", "WARNING"), Run(model, plain, directory=directory):
-            pass
+
+        for model, name in ((Counts(2, 2), "Counts"), (torch.nn.Sequential(torch.nn.ReLU(), Counts(2, 2)), "1")):
+            with self.assertLogs("causeway", "WARNING") as said:
+                enter(model)
+            self.assertEqual(len(said.output), 1)
+            self.assertIn(f"the module {name} keeps state that is neither parameter nor buffer (get_extra_state)", said.output[0])
+        with self.assertNoLogs("causeway", "WARNING"):
+            enter(torch.nn.Linear(2, 2))
 
 
 class Unit(unittest.TestCase):

@@ -66,10 +66,56 @@ class PutElsewhere(unittest.TestCase):
             for value, tensors in enumerate(self.train(change), 1):
                 self.assertEqual({one for tensor in tensors.values() for one in tensor.unique().tolist()}, {float(value)})
 
+    def test_of_an_evaluation_count_nowhere_and_its_parameters_come_back(self):
+        """As one that swaps an average of weights in, and leaves it there."""
+        model = torch.nn.Linear(2, 2)
+
+        def evaluate(samples):
+            for p in model.parameters():
+                p.data = torch.full_like(p.data, 9.0)
+            return 1.0
+
+        asked = steps(0, 0, 0, 0)
+        asked.validation_samples = 5
+        begun = []
+        with a_run(asked, steps(0, 1, 0, 0)) as (worker, directory), Run(model, directory=directory, evaluate=evaluate) as run:
+            def give():
+                for tensor in worker.tensors.values():
+                    tensor.fill_(3.0)
+                return next(worker.planned, None)
+
+            worker.next, worker.validated = give, lambda loss: None
+            for _ in run:
+                begun.extend(value for p in model.parameters() for value in p.flatten().tolist())
+        self.assertEqual(set(begun), {3.0})
+
     def test_with_another_type_are_refused(self):
         for change in (lambda value: self.model.double(), lambda value: setattr(self.model[0], "weight", torch.nn.Parameter(torch.ones(2, 2)))):
             with self.assertRaisesRegex(ValueError, "the model changed after it entered the run: the parameter 0.weight was replaced"):
                 self.train(change)
+
+
+class Shared(unittest.TestCase):
+    """share_memory(), and a model that is sent to another process, give tensors other memory than the worker knows."""
+
+    def train(self, at):
+        model = torch.nn.Linear(2, 2)
+        if at == "before":
+            model.share_memory()
+        with a_run(*PLAN) as (_, directory), Run(model, directory=directory) as run:
+            if at == "entered":
+                model.share_memory()
+            for step in run:
+                if at == step.round:
+                    model.bias.share_memory_()
+
+    def test_after_the_run_is_entered_is_refused(self):
+        for at, name in (("entered", "weight"), (0, "bias"), (1, "bias")):
+            with self.assertRaisesRegex(ValueError, rf"the memory of the parameter {name} was moved .*call model.share_memory\(\) before Run"):
+                self.train(at)
+
+    def test_before_it_is_not(self):
+        self.train("before")
 
 
 class Leaving(unittest.TestCase):
@@ -155,12 +201,13 @@ class Counting(unittest.TestCase):
                         break
         self.assertEqual(taken, list(range(7)))
 
-    def test_goes_on_with_the_samples_that_the_worker_was_told_of(self):
+    def test_goes_on_with_the_numbers_that_the_worker_was_told_of(self):
         with a_run(*PLAN) as (_, directory):
-            run = Run(self.model, directory=directory, samples_per_step=16)
-            with self.assertRaises(AttributeError):
-                run.samples_per_step = 64
-            self.assertEqual(run.samples_per_step, 16)
+            run = Run(self.model, directory=directory, samples_per_step=16, save_rounds=3)
+            for name in ("samples_per_step", "save_rounds"):
+                with self.assertRaises(AttributeError):
+                    setattr(run, name, 64)
+            self.assertEqual((run.samples_per_step, run.save_rounds), (16, 3))
 
     def test_says_how_far_the_run_is_with_every_step_and_at_the_end(self):
         with a_run(steps(0, 2, 0, 0, run_steps=4), steps(1, 2, 2, 2, run_steps=4)) as (_, directory):
@@ -200,6 +247,33 @@ class Untrained(unittest.TestCase):
         for write in (in_the_last, lambda model, step: setattr(model.bias, "data", model.bias.data + 1)):
             with self.assertNoLogs("causeway", "WARNING"):
                 self.train(write)
+
+
+class AnotherOptimizer(unittest.TestCase):
+    """A program that steps another one than it gave to Run."""
+
+    def train(self, given, stepping):
+        with a_run(steps(0, 1, 0, 0), steps(1, 1, 1, 1)) as (_, directory), Run(self.model, given, directory=directory) as run:
+            for step in run:
+                self.model(torch.ones(2)).sum().backward()
+                stepping.step()
+
+    def setUp(self):
+        self.model = torch.nn.Linear(2, 2)
+        self.adam, self.other = (torch.optim.Adam(self.model.parameters()) for _ in range(2))
+        self.plain = torch.optim.SGD(self.model.parameters(), lr=0.1)
+
+    def test_is_told_of_once(self):
+        with self.assertLogs("causeway", "WARNING") as said:
+            self.train(self.adam, self.other)
+        self.assertEqual(len(said.output), 1)
+        self.assertIn("the model was trained, and Adam, which Run was given, has not stepped. Give Run the optimizer that steps", said.output[0])
+
+    def test_is_not_looked_for_where_one_has_no_state_or_steps_less_often(self):
+        with self.assertNoLogs("causeway", "WARNING"):
+            self.train(self.plain, self.other)
+            self.train(self.adam, self.adam)
+            self.train([self.adam, self.other], self.other)
 
 
 class Caught(unittest.TestCase):

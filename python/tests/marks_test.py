@@ -3,7 +3,18 @@ import unittest
 
 import torch
 
-from causeway.torch.marks import SAMPLED, sample_of, writes_to
+from torch.utils._python_dispatch import TorchDispatchMode
+
+from causeway.torch.marks import SAMPLED, HandedOut, sample_of, writes_to
+
+
+class Operations(TorchDispatchMode):
+    """Counts them."""
+    count = 0
+
+    def __torch_dispatch__(self, function, types, arguments=(), settings=None):
+        self.count += 1
+        return function(*arguments, **(settings or {}))
 
 
 class Samples(unittest.TestCase):
@@ -31,6 +42,29 @@ class Samples(unittest.TestCase):
     def test_what_has_no_values_has_none(self):
         self.assertEqual(sample_of(torch.zeros(0, 3)), [])
         self.assertEqual(sample_of(torch.zeros(3, device="meta")), [])
+
+
+class EveryStep(unittest.TestCase):
+    def test_costs_no_operations_for_each_parameter(self):
+        counts = []
+        for size in (1, 100):
+            parameters = [torch.nn.Parameter(torch.zeros(4)) for _ in range(size)]
+            with Operations() as operations:
+                self.assertFalse(HandedOut(parameters).is_trained())
+            counts.append(operations.count)
+        self.assertEqual(counts[0], counts[1])
+
+    def test_shows_writes_and_moves_of_any_parameter(self):
+        def write(p):
+            with torch.no_grad():
+                p.add_(1)
+
+        for change in (write, lambda p: setattr(p, "data", p.data.clone())):
+            for at in range(3):
+                parameters = [torch.nn.Parameter(torch.zeros(4)) for _ in range(3)]
+                handed_out = HandedOut(parameters)
+                change(parameters[at])
+                self.assertTrue(handed_out.is_trained())
 
 
 if __name__ == "__main__":

@@ -164,6 +164,28 @@ class Changed(InADirectory):
         for p, expected in zip(self.model.parameters(), before):
             torch.testing.assert_close(self.optimizer.state[p], expected, rtol=0, atol=0)  # types too
 
+    def test_what_an_optimizer_keeps_for_all_parameters_and_as_texts_comes_back(self):
+        class Counts(torch.optim.SGD):
+            """With state that is of no parameter, and texts in that of each."""
+
+            def step(self):
+                self.state["steps"] = self.state.get("steps", 0) + 1
+                self.state["scales"] = {"all": torch.full((1,), 2.0)}
+                for p in self.param_groups[0]["params"]:
+                    self.state[p] = {"kind": "matrix" if p.ndim > 1 else "vector", "moment": torch.ones_like(p)}
+
+        def start():
+            self.model = torch.nn.Linear(3, 2)
+            self.optimizer = Counts(self.model.parameters(), lr=0.1)
+            return TrainerState(self.directory, Solo(), [self.optimizer], {})
+
+        state = start()
+        self.optimizer.step()
+        state.save(8)
+        start().resume(8)
+        self.assertEqual((self.optimizer.state["steps"], self.optimizer.state["scales"]), (1, {"all": torch.full((1,), 2.0)}))
+        self.assertEqual([self.optimizer.state[p]["kind"] for p in self.model.parameters()], ["matrix", "vector"])
+
     def test_moments_that_an_optimizer_decodes_when_it_loads_stay_decoded(self):
         class Coded(torch.optim.SGD):
             """Keeps its moments in 8 bits on disk alone."""

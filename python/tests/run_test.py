@@ -196,6 +196,9 @@ class WrongUse(unittest.TestCase):
         expanded = torch.nn.Linear(2, 2)
         expanded.bias = torch.nn.Parameter(torch.zeros(1).expand(2))
         self.refused("bias shows one element in several places", expanded)
+        for sparse in (torch.eye(2).to_sparse(), torch.eye(2).to_sparse_csr()):
+            expanded.bias = torch.nn.Parameter(sparse)
+            self.refused(f"bias is {sparse.layout}: a run takes dense ones", expanded)
         frozen = torch.nn.Linear(2, 2).requires_grad_(False)
         self.refused("no parameter with requires_grad", frozen)
         broken = torch.nn.Linear(2, 2)
@@ -215,7 +218,8 @@ class WrongUse(unittest.TestCase):
                 self.refused(f"{name} is {value!r}: it must be a whole number, 1 or more", model, **{name: value})
         self.refused(r"also\['s'\] is 3, which has no state_dict", model, also={"s": 3})
         self.refused("also has the name 3", model, also={3: model})
-        self.refused(r"also\['optimizer'\] has a name that Run uses", model, also={"optimizer": model})
+        for name in ("optimizer", "optimizer 0", "optimizer 12"):
+            self.refused(rf"also\['{name}'\] has a name that Run uses", model, also={name: model})
         self.refused("also is 7", model, also=7)
         self.refused("the optimizer has none of the model's parameters", model,
                      optimizer=torch.optim.SGD(torch.nn.Linear(2, 2).parameters(), lr=0.1))

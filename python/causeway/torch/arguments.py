@@ -3,6 +3,8 @@ from __future__ import annotations
 
 import logging
 import operator
+import os
+import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Protocol, SupportsFloat, runtime_checkable
 
@@ -27,6 +29,13 @@ class Stateful(Protocol):
 VOCABULARY = 1000  # rows of an embedding, at least, that seem to be one's
 
 KEPT_NAMES = ("optimizer", "random", "random of the device", "random of all devices", "random of Python", "random of NumPy")
+
+
+def from_environment(given: Any, variable: str, what: str) -> Any:
+    value = given if given is not None else os.environ.get(variable)
+    if not value:
+        raise ValueError(f"no {what} was given: pass {what}=..., or set {variable}")
+    return value
 
 
 def count(name: str, value: Any) -> int:
@@ -90,6 +99,15 @@ def tell_unit(of: torch.nn.Module, samples_per_step: int) -> None:
                     "training weighs next to nothing in the mean. Give tokens_per_step in all regions, or in none", samples_per_step)
 
 
+def tell_extra_state(of: torch.nn.Module) -> None:
+    """state_dict() has it, as it has buffers, but it may be anything."""
+    own = torch.nn.Module.get_extra_state
+    found = next((name or type(one).__name__ for name, one in of.named_modules() if type(one).get_extra_state is not own), None)
+    if found is not None:
+        log.warning("the module %s keeps state that is neither parameter nor buffer (get_extra_state): it does not cross between regions, and a "
+                    "restart begins with what the program makes, unless `also` has it. Register what regions are to share as a buffer", found)
+
+
 def also(value: Any) -> dict[str, Stateful]:
     try:
         named = dict(value)
@@ -98,7 +116,7 @@ def also(value: Any) -> dict[str, Stateful]:
     for name, one in named.items():
         if not isinstance(name, str):
             raise ValueError(f"also has the name {name!r}: names are texts")
-        if name in KEPT_NAMES:
+        if name in KEPT_NAMES or re.fullmatch(r"optimizer \d+", name):
             raise ValueError(f"also[{name!r}] has a name that Run uses itself: take another")
         if not isinstance(one, Stateful):
             raise ValueError(f"also[{name!r}] is {one!r}, which has no state_dict() and load_state_dict()")

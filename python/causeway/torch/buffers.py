@@ -31,6 +31,14 @@ def saved_buffers(model: torch.nn.Module) -> list[tuple[str, torch.Tensor]]:
     return found
 
 
+def problem_of(buffer: torch.Tensor) -> str | None:
+    if buffer.is_meta:
+        return "on the meta device and has no values: call model.to_empty(device=...) and initialise it first"
+    if buffer.layout != torch.strided:
+        return f"{buffer.layout}: a run takes dense ones"
+    return f"{buffer.dtype}: a run takes real and whole numbers" if buffer.is_complex() else None
+
+
 class Buffer:
     """One buffer, found anew by its name each time, as programs replace them."""
 
@@ -124,9 +132,9 @@ class Buffers:
         named = saved_buffers(model)
         self.known = {plain_name(name) for name, _ in named}
         for name, buffer in named:
-            if buffer.is_complex():
-                raise ValueError(f"the buffer {name} is {buffer.dtype}: a run takes real and whole numbers; buffers=\"local\" leaves "
-                                 "all of them in their regions")
+            if problem := problem_of(buffer):
+                raise ValueError(f"the buffer {name} is {problem}. Register it with persistent=False, if the program makes it alike at every "
+                                 "start; or buffers=\"local\" in all regions leaves all of them in their regions")
             prefix, _, attribute = name.rpartition(".")
             self.all.append(Buffer(modules[prefix], attribute, plain_name(name), kind, ranks.leads))
         self.take()

@@ -62,6 +62,7 @@ class Exchanged:
         self.direct = (plain.device.type == "cpu" and plain.dtype == torch.float32 and plain.is_contiguous()
                        and not isinstance(plain, DTensor))
         self.read = plain if self.direct else None  # the memory that the worker reads, on all ranks
+        self.address = plain.data_ptr() if self.direct else 0
         self.start: torch.Tensor | None = None  # what a low-precision parameter was set to, if that is less exact than `host`
         self._host: torch.Tensor | None = None
         if ranks.leads:
@@ -82,6 +83,13 @@ class Exchanged:
             return None
         states = [one.state.get(self.parameter, {}) for one in self.optimizers]
         return next((state[key] for state in states for key in MASTER_KEYS if torch.is_tensor(state.get(key))), None)
+
+    def moved(self) -> str | None:
+        """PyTorch can give a tensor's storage other memory. The worker knows the memory of before alone, which is no longer this process's."""
+        if self.read is None or self.read.data_ptr() == self.address:
+            return None
+        return (f"the memory of the parameter {self.name} was moved after it entered the run, as share_memory() does, and sending it to another "
+                "process: call model.share_memory() before Run(...), or send copies")
 
     def come_back(self) -> bool:
         """`p.data = ...`, which vector_to_parameters does, puts a parameter elsewhere: its values go to where the worker reads them, and it

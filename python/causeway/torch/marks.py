@@ -60,7 +60,9 @@ class HandedOut:
         self.few = self.first_elements()
 
     def marks(self) -> list[tuple[list[int], list[int]]]:
-        return [(writes_to(p), [part.data_ptr() for part in parts_of(local_of(p))]) for p in self.parameters]
+        """Taken at every step, so a plain parameter costs no operation."""
+        return [([p._version], [p.data_ptr()]) if type(p) is torch.nn.Parameter and not p.is_inference() else
+                (writes_to(p), [part.data_ptr() for part in parts_of(local_of(p))]) for p in self.parameters]
 
     def first_elements(self) -> torch.Tensor:
         """Of one that most steps move: some optimizers write to `.data`. Nobody waits for a device here."""

@@ -29,4 +29,6 @@ def with_types_of(saved: Any, loaded: Any) -> Any:
             loaded[key] = with_types_of(saved[key], loaded[key])
     elif isinstance(saved, (list, tuple)) and isinstance(loaded, (list, tuple)) and len(saved) == len(loaded):
         return like(loaded, map(with_types_of, saved, loaded))
+    elif isinstance(saved, (str, bytes)):  # PyTorch reads a text as a list, and loads its generator's name
+        return saved
     return loaded

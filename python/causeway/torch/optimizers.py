@@ -3,11 +3,13 @@ optimizer of another kind."""
 from __future__ import annotations
 
 import logging
+import math
 from typing import Any
 
 import torch
 
 from .nested import with_types_of
+from .schedules import copied
 
 log = logging.getLogger("causeway")
 
@@ -17,7 +19,9 @@ Settings = dict[str, Any]  # of a group of parameters: its numbers and texts
 OF_SCHEDULERS = {"initial_lr": ("lr",), "base_momentum": ("momentum", "betas"), "max_momentum": ("momentum", "betas")}
 
 
-OWN_WEIGHTS = ("schedulefree", "lookahead")  # in names of optimizers
+# In names of optimizers.
+OWN_WEIGHTS = ("schedulefree", "lookahead", "ranger")
+CURVATURE = ("lbfgs",)
 
 
 def inner(optimizer: Any) -> torch.optim.Optimizer:
@@ -35,12 +39,40 @@ def names_of(optimizer: Any) -> list[str]:
     return names + names_of(below) if isinstance(below, torch.optim.Optimizer) else names
 
 
-def tell_own_weights(optimizer: torch.optim.Optimizer) -> None:
-    """Of one that is known to keep weights of the model, beside fp32 copies, and to set the parameters by them."""
-    known = next((name for name in names_of(optimizer) if any(one in name.lower() for one in OWN_WEIGHTS)), None)
-    if known is not None:
+def tell_unsuited(optimizer: torch.optim.Optimizer) -> None:
+    """Of one that is known not to bear it that the run sets the parameters between rounds."""
+    if known := named(optimizer, OWN_WEIGHTS):
         log.warning("%s keeps weights of its own, which do not cross between regions: each region's pull its parameters away from what "
                     "the run agreed on. Take an optimizer without them, such as AdamW, and let the outer optimizer average", known)
+    if known := named(optimizer, CURVATURE):
+        log.warning("%s takes all that moved the parameters for its own steps, and learns from it how the gradient changes: the run moves them "
+                    "too, with every round, and training may diverge. Take another optimizer, such as AdamW", known)
+
+
+def named(optimizer: torch.optim.Optimizer, parts: tuple[str, ...]) -> str | None:
+    return next((name for name in names_of(optimizer) if any(part in name.lower() for part in parts)), None)
+
+
+class Begun:
+    """An optimizer as the run was entered with it. Some make their state when they are made, and never again."""
+
+    def __init__(self, optimizer: torch.optim.Optimizer) -> None:
+        self.optimizer = optimizer
+        self.state = copied(dict(optimizer.state))
+        self.groups = [{name: copied(value) for name, value in group.items() if name != "params"} for group in optimizer.param_groups]
+
+    def again(self) -> None:
+        """Some keep in their groups what they have learnt, as Prodigy does its rate: of that, what is NaN or infinite begins anew too."""
+        self.optimizer.state.clear()
+        self.optimizer.state.update(copied(self.state))
+        for group, begun in zip(self.optimizer.param_groups, self.groups):
+            group.update({name: copied(value) for name, value in begun.items() if not is_finite(group.get(name))})
+
+
+def is_finite(setting: Any) -> bool:
+    if isinstance(setting, torch.Tensor):
+        return bool(torch.isfinite(setting).all())
+    return not isinstance(setting, float) or math.isfinite(setting)
 
 
 def kind_of(optimizer: torch.optim.Optimizer) -> str:
@@ -91,6 +123,11 @@ def parameters_of(optimizer: torch.optim.Optimizer) -> list[torch.nn.Parameter]:
     return [p for group in optimizer.param_groups for p in group["params"]]
 
 
+def owner_of(key: Any, parameters: list[torch.nn.Parameter]) -> Any:
+    """Whose state it is that a state_dict() has as `key`: of a parameter, by its number, or the optimizer's own, by a name."""
+    return parameters[key] if isinstance(key, int) else key
+
+
 def sizes_of(state: dict[str, Any]) -> list[int]:
     """Parameters of each group. `state`: of an optimizer, or itself by its param_groups."""
     return [len(group["params"]) for group in state["param_groups"]]
@@ -117,13 +154,13 @@ def keep_precision(optimizer: torch.optim.Optimizer, state: dict[str, Any], type
     """PyTorch casts what it loads to the type of the parameter, whole numbers too. Moments and master weights in fp32 of a parameter in bf16
     stay fp32, and moments in 8 bits stay so; those of one that has another type now are cast. `types`: of the parameters that the state is
     of; an earlier version did not keep them."""
-    parameters = parameters_of(optimizer)
     if types != types_of(optimizer):
         return
-    for number, saved in state["state"].items():
-        parameter = parameters[number]
-        if parameter in optimizer.state:
-            optimizer.state[parameter] = with_types_of(saved, optimizer.state[parameter])
+    parameters = parameters_of(optimizer)
+    for key, saved in state["state"].items():
+        own = owner_of(key, parameters)
+        if own in optimizer.state:
+            optimizer.state[own] = with_types_of(saved, optimizer.state[own])
 
 
 def tell_other_settings(name: str, optimizer: torch.optim.Optimizer, before: list[Settings], now: list[Settings]) -> None:

@@ -63,6 +63,7 @@ class Parameters:
 
     def check_as_entered(self) -> None:
         """The first instruction brings back what entered, whatever the program has done to the model since."""
+        self.agree(self.moved())
         changed = next((one.name for one, mark in zip(self.exchanged, self.entered) if one.mark() != mark), None)
         for one in self.exchanged:
             one.come_back()  # its values are those that entered
@@ -122,6 +123,8 @@ class Parameters:
             if p.is_meta:
                 return (f"the parameter {name} is on the meta device and has no values: call model.to_empty(device=...) "
                         "and initialise it first")
+            if p.layout != torch.strided:
+                return f"the parameter {name} is {p.layout}: a run takes dense ones, as torch.nn.Parameter(p.detach().to_dense()) makes it"
             if any(size > 1 and step == 0 for size, step in zip(p.shape, p.stride())):
                 return (f"the parameter {name} shows one element in several places, as expand() makes it, and cannot be set: give the model a "
                         "parameter of its own values, such as torch.nn.Parameter(p.detach().clone(memory_format=torch.contiguous_format))")
@@ -178,6 +181,9 @@ class Parameters:
             return None
         return next((name for name, host in self.hosts().items() if not torch.isfinite(host).all()), None)
 
+    def moved(self) -> str | None:
+        return next((told for told in (one.moved() for one in self.exchanged) if told), None)
+
     def check_unchanged(self) -> None:
         """The worker's buffers are for the parameters that entered."""
         now = dict(trained(self.model))
@@ -186,6 +192,8 @@ class Parameters:
             raise ValueError(f"the model changed after it entered the run: the parameter {name} has {'' if name in now else 'no '}"
                              "requires_grad now. Set it back before the step ends (loops of GANs do so). What is to train later, or only for "
                              "a time, keeps requires_grad, in a group of the optimizer whose lr is 0 while it is not to train; or begin another run")
+        if moved := self.moved():
+            raise ValueError(moved)
         for one in self.exchanged:
             if now[one.name] is not one.parameter or not one.come_back():
                 raise ValueError(f"the model changed after it entered the run: the parameter {one.name} was replaced. Move, "

@@ -2,6 +2,8 @@
 from __future__ import annotations
 
 import enum
+import logging
+import os
 from collections.abc import Callable, Iterable
 from typing import Any, TypeVar
 
@@ -10,6 +12,7 @@ import torch.distributed as dist
 
 import causeway
 
+log = logging.getLogger("causeway")
 Value = TypeVar("Value")
 
 
@@ -133,6 +136,17 @@ def ranks(group: dist.ProcessGroup | None = None) -> Solo | Group:
         return Solo()
     joined = Group(group)
     return joined if joined.world > 1 else Solo()
+
+
+def ranks_told(group: dist.ProcessGroup | None = None) -> Solo | Group:
+    """As ranks(). The processes that torchrun starts know nothing of each other before the program says so."""
+    found = ranks(group)
+    started = os.environ.get("WORLD_SIZE", "")
+    told_of = dist.is_available() and dist.is_initialized()
+    if not told_of and "RANK" in os.environ and started.isdigit() and int(started) > 1:
+        log.warning("WORLD_SIZE is %s, and torch.distributed is not initialised, so this process enters the run by itself. If the processes "
+                    "are the ranks of one region, call torch.distributed.init_process_group() before Run is entered", started)
+    return found
 
 
 def everybody(ranks: Solo | Group, work: Callable[[], Value]) -> list[Value]:

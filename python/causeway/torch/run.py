@@ -16,13 +16,12 @@ import torch.distributed as dist
 
 import causeway
 
-from . import arguments, forks, frozen as frozen_parameters
+from . import arguments, first_round, forks, frozen as frozen_parameters
 from .buffers import KINDS
 from .marks import HandedOut, Marks
-from .optimizers import tell_own_weights
+from .optimizers import Begun, tell_unsuited
 from .parameters import Parameters
-from .ranks import Group, Kind, Solo, ranks as ranks_of
-from .schedules import copied
+from .ranks import Group, Kind, Solo, ranks_told
 from .sigterm import Sigterm, Terminated
 from .steps import Step, Told
 from .trainer_state import TrainerState
@@ -32,15 +31,7 @@ log = logging.getLogger("causeway")
 ONE_LOOP = ("`for step in run` and after_step() are two ways to count steps, and each step would count twice: in a loop over the run "
             "leave after_step() out, and give the loss to report()")
 
-UNTRAINED_STEPS = 4  # of the first round; fewer may be left out by a loss's scaler
 STOPS_TRIED = 8  # orders of steps that a region that is told to stop gives back
-
-
-def from_environment(given: Any, variable: str, what: str) -> Any:
-    value = given if given is not None else os.environ.get(variable)
-    if not value:
-        raise ValueError(f"no {what} was given: pass {what}=..., or set {variable}")
-    return value
 
 
 # Runs of this process that are entered, by directory and region. A region's second worker here would take the first one's place.
@@ -89,10 +80,10 @@ class Run:
         self.model = arguments.model(model)
         self.optimizers = arguments.optimizers(optimizer, model)
         # The program may go elsewhere.
-        self.directory = pathlib.Path(from_environment(directory, "CAUSEWAY_DIRECTORY", "directory")).absolute()
+        self.directory = pathlib.Path(arguments.from_environment(directory, "CAUSEWAY_DIRECTORY", "directory")).absolute()
         self.region: str = region or os.environ.get("CAUSEWAY_REGION") or self.directory.resolve().name
         self._samples_per_step = arguments.count("samples_per_step", samples_per_step)
-        self.save_rounds = arguments.count("save_rounds", save_rounds)
+        self._save_rounds = arguments.count("save_rounds", save_rounds)
         self._settings: dict[str, Any] = dict(
             samples_per_step=self.samples_per_step,
             tokens_per_step=0 if tokens_per_step is None else arguments.count("tokens_per_step", tokens_per_step),
@@ -128,12 +119,12 @@ class Run:
         self._step, self._told, self._iterated, self._ended_by = None, None, False, None
         self._process.note()
         self._sample, self._said, self._loss, self._before = None, None, float("nan"), None  # of a time before
-        self._ranks = ranks_of(self._group)
+        self._ranks = ranks_told(self._group)
         self._entered = Parameters(self.model, self.optimizers, self._ranks, self._seed, self._buffers, self._stage_of,
                                    self._frozen, self.directory)
         self._entered.agree(self._lost_scale())
         self._state = TrainerState(self.directory, self._ranks, self.optimizers, self._also, self.region)
-        self._begun = [copied(dict(one.state)) for one in self.optimizers]  # some make theirs when they are made, and never again
+        self._begun = [Begun(one) for one in self.optimizers]
         self._led(self._attach)
         if self._ranks.leads:
             self._tell_of_arguments()
@@ -146,7 +137,8 @@ class Run:
 
     def _tell_of_arguments(self) -> None:
         for one in self.optimizers:
-            tell_own_weights(one)
+            tell_unsuited(one)
+        arguments.tell_extra_state(self.model)
         if self._settings["tokens_per_step"] == 0:
             arguments.tell_unit(self.model, self.samples_per_step)
 
@@ -257,6 +249,11 @@ class Run:
         return self._samples_per_step
 
     @property
+    def save_rounds(self) -> int:
+        """As it was given: the worker saves by it, too."""
+        return self._save_rounds
+
+    @property
     def over(self) -> bool:
         """No step is left, and the model holds the run's result. Waits, as step does, the first time."""
         return self.step is None
@@ -337,7 +334,7 @@ class Run:
     def _done(self, steps: Told, taken: int) -> None:
         self._parameters.take()
         if self._before is not None:
-            self._tell_untrained(self._before, steps.round, taken)
+            self._tell_first_round(self._before, steps.round, taken)
         if self._agreed(lambda: self._parameters.not_finite() is not None):
             self._begin_anew(steps.round, taken)
         self._sample = steps.first_sample + taken * self.samples_per_step
@@ -354,6 +351,7 @@ class Run:
     def _validate(self, told: Told) -> None:
         self._parameters.give(told.round)
         loss = float(self._evaluate(told.validation_samples))
+        self._parameters.check_unchanged()
 
         def validated() -> tuple[Kind, None]:
             self._attached.validated(loss)
@@ -361,20 +359,16 @@ class Run:
 
         self._led(validated)
 
-    def _tell_untrained(self, before: Marks, round_number: int, taken: int) -> None:
-        """Of the first round. The regions would go on to the end together, with the model that they began with."""
+    def _tell_first_round(self, before: Marks, round_number: int, taken: int) -> None:
         self._before = None
         trained = any(self._ranks.gather(self._parameters.marks() != before))
-        if not trained and taken >= UNTRAINED_STEPS and self._ranks.leads:
-            log.warning("round %d: its %d steps changed no parameter of the model that Run was given. Look whether optimizer.step() is called, "
-                        "with a rate above 0, and whether the model that is trained is this one and not a copy. A step of the run is one step "
-                        "of the optimizer: where gradients are accumulated, a batch is less", round_number, taken)
+        if self._ranks.leads:
+            first_round.tell(round_number, taken, trained, self.optimizers)
 
     def _begin_anew(self, round_number: int, taken: int) -> None:
         """What was NaN led to what is NaN: moments that hold it would spoil every step to come."""
-        for optimizer, begun in zip(self.optimizers, self._begun):
-            optimizer.state.clear()
-            optimizer.state.update(copied(begun))
+        for begun in self._begun:
+            begun.again()
         anew = ("begins its optimizer anew" if self.optimizers else "goes on with the optimizer of the program, which Run was not given: "
                 "what is NaN in it spoils every round to come")
         warnings.warn(f"round {round_number}: the parameters are NaN or infinite after {taken} steps. This region sits the "

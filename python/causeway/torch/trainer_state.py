@@ -16,8 +16,8 @@ import torch
 from .arguments import Stateful
 from .divided import DTensor
 from .nested import like
-from .optimizers import (Settings, check_kind, check_sizes, keep_precision, kind_of, load_unnamed, parameters_of, settings_of,
-                         tell_other_settings, types_of)
+from .optimizers import (Settings, check_kind, check_sizes, keep_precision, kind_of, load_unnamed, owner_of, parameters_of,
+                         settings_of, tell_other_settings, types_of)
 from .ranks import Group, Solo, everybody
 from .trainer_files import OF_DISKS, TrainerFiles, check_readable
 
@@ -279,6 +279,6 @@ class TrainerState:
 
 
 def placed(state: dict[str, Any], optimizer: torch.optim.Optimizer) -> dict[str, Any]:
-    """An optimizer numbers its parameters in the order of its groups."""
+    """An optimizer numbers its parameters in the order of its groups. What it keeps by a name is of none of them, and not divided."""
     parameters = parameters_of(optimizer)
-    return {**state, "state": {number: divided_again(one, parameters[number]) for number, one in state["state"].items()}}
+    return {**state, "state": {key: divided_again(one, owner_of(key, parameters)) for key, one in state["state"].items()}}
