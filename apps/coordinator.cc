@@ -189,7 +189,9 @@ diloco::CoordinatorOptions options_at_start(const run::Config& config,
   diloco::CoordinatorOptions options = coordinator_options(config, flags);
   if (run::is_followers(options.directory))
     throw run::ConfigError(options.directory.string() + " is what `causeway follow` keeps: give " +
-                           flags.region + " its own with --directory");
+                           flags.region +
+                           " its own with --directory, or remove it if no follower is "
+                           "meant to be there");
   run::wait_for(start_needs(options, flags.metrics), std::chrono::seconds(flags.start_wait_s));
   if (flags.automatic) {
     options.start = run::choose_start(config, flags.region, options.directory,

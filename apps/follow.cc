@@ -128,9 +128,11 @@ run::CheckpointHookOptions hook_options(const FollowFlags& flags, const run::Fol
               {"CAUSEWAY_MODEL", std::filesystem::absolute(flags.directory / "current").string()}}};
 }
 
-// Two of them would write over each other, and one over what a region keeps under the same names.
+// Two of them would write over each other, and one over what a region keeps under the same names:
+// a region that was imported has a ledger, and was not started yet.
 diloco::Descriptor lock(const std::filesystem::path& directory) {
-  if (run::was_started(directory))
+  const bool new_here = !std::filesystem::exists(directory / "follow.lock");
+  if (run::was_started(directory) || (new_here && std::filesystem::exists(directory / "ledger")))
     throw run::ConfigError(directory.string() +
                            " is a region's own directory: give this follower another --directory");
   diloco::create_private_directories(directory);
@@ -183,6 +185,8 @@ int run_follow(const FollowFlags& flags) {
   run::outlive_readers();
   const run::Config config = run::load_config(flags.config, flags.overrides);
   run::FollowOptions options = follow_options(config, flags);
+  for (const std::string& address : {flags.http, flags.serve})
+    if (!address.empty()) inter::parse_endpoint(address);  // before a directory is made
   const diloco::Descriptor locked = lock(flags.directory);
   run::FollowReport report;
   asio::io_context context(1);

@@ -48,7 +48,7 @@ class Candidates {
   // Its own region told of it. What another one passes on in its name may be made up: that counts
   // for who holds what, and for nothing else.
   bool is_own_word(const Candidate& candidate) const;
-  // What each region itself says that it contributed to the round first, in their order.
+  // The first part of what each region contributed to the round, by its own word; by region.
   std::vector<const Contribution*> first_to(Round round) const;
   // The region says that it sits this round out.
   bool sits_out(const std::string& region, Round round) const;

@@ -73,7 +73,10 @@ std::optional<Descriptor> connect_to(const tcp::endpoint& address,
                                      std::string& problem) {
   Descriptor fd(
       ::socket(address.protocol().family(), SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
-  if (fd.get() < 0) return std::nullopt;
+  if (fd.get() < 0) {
+    problem = std::generic_category().message(errno);
+    return std::nullopt;
+  }
   if (::connect(fd.get(), address.data(), static_cast<socklen_t>(address.size())) == 0) return fd;
   int error = errno;
   if (error == EINPROGRESS) {
@@ -115,7 +118,10 @@ std::optional<WorkerDial> dial_tls(const AttachRequest& request, const Meanwhile
     std::optional<Descriptor> socket = connect_to(address, deadline, meanwhile, problem);
     if (!socket) continue;
     auto stream = std::make_unique<WorkerTlsStream>(socket->get(), context, inter::TlsRole::client);
-    if (!shake_hands(*stream, socket->get(), deadline, meanwhile)) continue;
+    if (!shake_hands(*stream, socket->get(), deadline, meanwhile)) {
+      problem = "it takes the connection, and no TLS handshake comes about";
+      continue;
+    }
     const std::string theirs = stream->peer_region();
     if (theirs != request.region) {
       stream->end();

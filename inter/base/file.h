@@ -66,7 +66,8 @@ class File {
   std::optional<std::uint64_t> regular_size() const;  // nothing: it is something else
   // False: another descriptor holds it, here or elsewhere. It ends with this descriptor.
   bool lock();
-  // The same, once nobody else holds it. At once on file systems without locks.
+  // The same, once nobody else holds it. At once, and without it, where the file system gives none:
+  // NFS for what was opened only to be read.
   void wait_for_lock() noexcept;
   // Of a directory: gives what is in it another name, or no name.
   void rename(const std::filesystem::path& from, const std::filesystem::path& to);

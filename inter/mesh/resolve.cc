@@ -108,8 +108,9 @@ class Waiting {
 
 asio::awaitable<Addresses> resolve(Endpoint endpoint, std::chrono::milliseconds limit) {
   if (endpoint.port == 0) {  // a file that leaves `listen` out
-    throw LinkError(Errc::bad_address,
-                    "no port is known: give its `listen` or `advertise` in the file one");
+    throw LinkError(
+        Errc::bad_address,
+        "nobody can dial port 0: give the region a port in the file, `listen` or `advertise`");
   }
   if (auto addresses = numeric(endpoint)) co_return std::move(*addresses);
   const auto executor = co_await asio::this_coro::executor;

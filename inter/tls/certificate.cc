@@ -51,21 +51,30 @@ CertificatePtr load_certificate(const std::filesystem::path& file) {
   return certificate;
 }
 
-void check_issuer(X509* certificate, X509_STORE* authorities, const Credentials& files) {
+std::string issuer_problem(X509* certificate, X509_STORE* authorities, const Credentials& files) {
   const std::unique_ptr<X509_STORE_CTX, OpensslDeleter<X509_STORE_CTX_free>> check(
       X509_STORE_CTX_new());
   if (!check || X509_STORE_CTX_init(check.get(), authorities, certificate, nullptr) != 1)
     throw_bad_credentials("cannot check " + files.certificate.string());
   X509_STORE_CTX_set_flags(check.get(), X509_V_FLAG_NO_CHECK_TIME);
-  if (X509_verify_cert(check.get()) == 1) return;
+  if (X509_verify_cert(check.get()) == 1) return {};
   const CertificatePtr authority = load_certificate(files.ca_certificate);
-  throw std::system_error(
-      Errc::bad_credentials,
-      files.ca_certificate.string() + " (" + subject_of(authority.get()) + ") did not sign " +
-          files.certificate.string() + " (" + subject_of(certificate) + ", issued by " +
-          issuer_of(certificate) +
-          "): " + X509_verify_cert_error_string(X509_STORE_CTX_get_error(check.get())) +
-          "; take all three files from the same `causeway certs` directory");
+  return files.ca_certificate.string() + " (" + subject_of(authority.get()) + ") did not sign " +
+         files.certificate.string() + " (" + subject_of(certificate) + ", issued by " +
+         issuer_of(certificate) +
+         "): " + X509_verify_cert_error_string(X509_STORE_CTX_get_error(check.get())) +
+         "; take all three files from the same `causeway certs` directory";
+}
+
+std::string name_problem(const X509* certificate, const std::filesystem::path& file,
+                         const std::string& name) {
+  const auto names = dns_names(certificate);
+  if (names == std::vector{name}) return {};
+  const std::string maker = is_follower(name)   ? "add-follower"
+                            : is_observer(name) ? "add-observer"
+                                                : "add-region";
+  return file.string() + " is for \"" + (names.empty() ? "" : names[0]) + "\", not for \"" + name +
+         "\": `causeway certs " + maker + "` makes one";
 }
 
 CrlPtr load_revocations(const std::filesystem::path& file) {

@@ -13,9 +13,11 @@ namespace causeway::inter {
 
 CertificatePtr load_certificate(const std::filesystem::path& file);  // throws naming the file
 
-// Throws Errc::bad_credentials unless one of `authorities`, which are those of `files`, issued the
-// certificate. Dates are not looked at.
-void check_issuer(X509* certificate, X509_STORE* authorities, const Credentials& files);
+// Empty: one of `authorities`, which are those of `files`, issued it. Dates are not looked at.
+std::string issuer_problem(X509* certificate, X509_STORE* authorities, const Credentials& files);
+// Empty: it is for `name`, and for no other. `file`: where it was read.
+std::string name_problem(const X509* certificate, const std::filesystem::path& file,
+                         const std::string& name);
 
 // Null if there is no such file; throws naming one that cannot be read.
 CrlPtr load_revocations(const std::filesystem::path& file);

@@ -12,6 +12,8 @@
 #include <openssl/rand.h>
 #include <openssl/x509v3.h>
 
+#include <spdlog/spdlog.h>
+
 #include "inter/base/error.h"
 #include "inter/base/file.h"
 #include "inter/base/openssl.h"
@@ -32,7 +34,10 @@ constexpr std::string_view kObserverSuffix = ".observer", kFollowerSuffix = ".fo
 // Programs that change a directory take turns: each reads ca.issued or ca.crl, and writes it anew.
 std::unique_ptr<File> take_turn(const path& directory) {
   auto turn = std::make_unique<File>(directory, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-  turn->wait_for_lock();
+  if (!turn->lock()) {
+    spdlog::info("{}: waits while another program holds its lock", directory.string());
+    turn->wait_for_lock();
+  }
   return turn;
 }
 

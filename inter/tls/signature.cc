@@ -69,22 +69,6 @@ VerifyingKey::VerifyingKey(const std::filesystem::path& certificate)
   implementation_->certificate = load_certificate(certificate);
 }
 
-VerifyingKey::VerifyingKey(const Credentials& files, const std::string& region)
-    : VerifyingKey(files.certificate) {
-  X509* certificate = implementation_->certificate.get();
-  if (dns_names(certificate) != std::vector<std::string>{region}) {
-    throw std::system_error(Errc::bad_credentials,
-                            files.certificate.string() + " is the certificate of another (" +
-                                subject_of(certificate) + ") than " + region +
-                                ": take the one that `causeway certs` made for it");
-  }
-  if (!std::filesystem::exists(files.ca_certificate)) return;
-  const std::unique_ptr<X509_STORE, OpensslDeleter<X509_STORE_free>> authorities(X509_STORE_new());
-  if (!authorities || X509_STORE_load_file(authorities.get(), files.ca_certificate.c_str()) != 1)
-    throw_bad_credentials("cannot read " + files.ca_certificate.string());
-  check_issuer(certificate, authorities.get(), files);
-}
-
 VerifyingKey::VerifyingKey(const std::string& pem, const std::string& region,
                            const TlsContext& trusted)
     : implementation_(std::make_unique<Implementation>()) {
@@ -118,6 +102,16 @@ bool VerifyingKey::verify(const std::string& content, const std::string& signatu
                        content.size()) == 1;
   take_openssl_error();
   return valid;
+}
+
+std::string objection_to_signer(const Credentials& files, const std::string& region) {
+  const CertificatePtr certificate = load_certificate(files.certificate);
+  std::string problem = name_problem(certificate.get(), files.certificate, region);
+  if (!problem.empty() || !std::filesystem::exists(files.ca_certificate)) return problem;
+  const std::unique_ptr<X509_STORE, OpensslDeleter<X509_STORE_free>> authorities(X509_STORE_new());
+  if (!authorities || X509_STORE_load_file(authorities.get(), files.ca_certificate.c_str()) != 1)
+    throw_bad_credentials("cannot read " + files.ca_certificate.string());
+  return issuer_problem(certificate.get(), authorities.get(), files);
 }
 
 }  // namespace causeway::inter

@@ -26,9 +26,6 @@ class VerifyingKey {
  public:
   // The public key of a PEM certificate. Throws std::system_error naming the file.
   explicit VerifyingKey(const std::filesystem::path& certificate);
-  // That of the region's certificate, expired or not. Throws Errc::bad_credentials unless it is for
-  // `region`, and its authority, if ca.crt is there, issued it.
-  VerifyingKey(const Credentials& files, const std::string& region);
   // Of a certificate that somebody sent, in PEM. Throws LinkError (Errc::refused) unless it is for
   // `region`, and one that a connection made with `trusted` would accept.
   VerifyingKey(const std::string& pem, const std::string& region, const TlsContext& trusted);
@@ -40,5 +37,10 @@ class VerifyingKey {
   struct Implementation;
   std::unique_ptr<Implementation> implementation_;
 };
+
+// Why nothing that is said to be the region's can be checked with these files: the certificate is
+// for another name, or the authority of ca.crt, if that is there, did not issue it. Empty: all is
+// well. Dates are not looked at. Throws Errc::bad_credentials naming a file that cannot be read.
+std::string objection_to_signer(const Credentials& files, const std::string& region);
 
 }  // namespace causeway::inter

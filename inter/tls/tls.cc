@@ -163,7 +163,9 @@ TlsContext make_tls_context(const Credentials& credentials, TlsRole role) {
     cannot_use(credentials.certificate);
   }
   // With a certificate of another authority all others would refuse it, and it them.
-  check_issuer(SSL_CTX_get0_certificate(context), SSL_CTX_get_cert_store(context), credentials);
+  const std::string issuer = issuer_problem(SSL_CTX_get0_certificate(context),
+                                            SSL_CTX_get_cert_store(context), credentials);
+  if (!issuer.empty()) throw std::system_error(Errc::bad_credentials, issuer);
   use_revocations(context, credentials);
   check_private(credentials.key);
   if (SSL_CTX_use_PrivateKey_file(context, credentials.key.c_str(), SSL_FILETYPE_PEM) != 1 ||
@@ -193,15 +195,8 @@ void check_own_certificate(const Credentials& credentials, const std::string& re
                            Validity validity) {
   const CertificatePtr certificate = load_certificate(credentials.certificate);
   const std::string file = credentials.certificate.string();
-  const auto names = dns_names(certificate.get());
-  if (names.size() != 1 || names[0] != region) {
-    const std::string maker = is_follower(region)   ? "add-follower"
-                              : is_observer(region) ? "add-observer"
-                                                    : "add-region";
-    throw std::system_error(Errc::bad_name, file + " is for \"" + (names.empty() ? "" : names[0]) +
-                                                "\", not for \"" + region + "\": `causeway certs " +
-                                                maker + "` makes one");
-  }
+  const std::string named = name_problem(certificate.get(), credentials.certificate, region);
+  if (!named.empty()) throw std::system_error(Errc::bad_name, named);
   const std::string dates = why_not_today(certificate.get());
   const std::string problem = dates.empty() ? why_revoked(certificate.get(), credentials) : dates;
   if (!problem.empty() && validity == Validity::required)

@@ -79,10 +79,14 @@ std::string why_not_taken(const std::string& status_json, std::chrono::seconds p
                "if they are lost for good, no change can be taken any more: "
                "docs/life-of-a-run.md, \"Most regions are lost for good\"",
                get<std::string>(*status, "waiting"));
-  const std::string leader = status ? ", which is " + get<std::string>(*status, "leader") : "";
-  return untaken +
-         "most of its regions must be reachable (`causeway status`), and a removal must " +
-         "leave enough votes (`causeway members list`). Ask at the leader" + leader +
+  const std::string reachable =
+      untaken +
+      "most of its regions must be reachable (`causeway status`), and a removal must leave enough "
+      "votes (`causeway members list`). ";
+  const std::string leader = status ? get<std::string>(*status, "leader") : "";
+  if (!leader.empty() && leader == get<std::string>(*status, "region"))
+    return reachable + "This region leads: its coordinator.log says what it waits for";
+  return reachable + "Ask at the leader" + (leader.empty() ? "" : ", which is " + leader) +
          ". Elsewhere the word of one region is too little to remove one that votes, to change "
          "another one's address, or to add one while another has no vote yet: then more than half "
          "of the other regions must ask";

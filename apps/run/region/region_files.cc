@@ -82,8 +82,10 @@ void append_lines(const std::filesystem::path& file, const std::vector<OrderedJs
 
 }  // namespace
 
+// One that this user may not look into counts: whoever reads it says why that cannot be.
 bool was_started(const std::filesystem::path& region_directory) {
-  return std::filesystem::exists(region_directory / "status.json");
+  std::error_code unreadable;
+  return std::filesystem::exists(region_directory / "status.json", unreadable) || unreadable;
 }
 
 // One that was started in a region's directory leaves its lock there.
@@ -96,7 +98,8 @@ bool has_coordinator(const std::filesystem::path& region_directory) {
 }
 
 std::filesystem::path regions_folder(const std::filesystem::path& run) {
-  return std::filesystem::is_directory(run / "regions") ? run / "regions" : run;
+  std::error_code unreadable;
+  return std::filesystem::is_directory(run / "regions", unreadable) ? run / "regions" : run;
 }
 
 std::vector<std::filesystem::path> regions_in(

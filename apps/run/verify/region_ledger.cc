@@ -277,9 +277,11 @@ States agreed_states(const Records& records) {
 
 SignedStates signed_states(const RegionLedger& ledger, const Records& records,
                            const std::filesystem::path& certificates) {
-  const inter::VerifyingKey key(inter::credentials_in(certificates, ledger.name), ledger.name);
+  const inter::Credentials files = inter::credentials_in(certificates, ledger.name);
+  const inter::VerifyingKey key(files.certificate);
   SignedStates states;
-  states.problem = first_unsigned(ledger, key);
+  states.problem = inter::objection_to_signer(files, ledger.name);
+  if (states.problem.empty()) states.problem = first_unsigned(ledger, key);
   if (!states.problem.empty()) return states;
   sort_states(ledger, records, states);
   add_finish(ledger, read_records(ledger).standing.size(), key, states);

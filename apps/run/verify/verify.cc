@@ -51,10 +51,11 @@ class Verifier {
   void tell_of_certificates(bool given) {
     if (certificates_.empty())
       return findings_.lack("signatures are not checked; --certificates DIR checks them");
-    findings_.cover("certificates", certificates_.string() +
-                                        (given ? ""
-                                               : ", which came with the run: --certificates DIR "
-                                                 "takes those that you trust"));
+    std::string what = certificates_.string();
+    if (!given) what += ", which came with the run: --certificates DIR takes those that you trust";
+    if (!fs::exists(certificates_ / "ca.crt"))
+      what += "; no ca.crt is there, so who issued them is not checked";
+    findings_.cover("certificates", what);
   }
 
  private:

@@ -53,6 +53,8 @@ TEST(AskedMember, IsTakenByALeaderAlone) {
   const std::string unled = R"({"leader": "", "waiting": "a leader, which cannot be elected"})";
   EXPECT_THAT(why_not_taken(led, patience), HasSubstr("in 60 s: most of its regions must be"));
   EXPECT_THAT(why_not_taken(led, patience), HasSubstr("Ask at the leader, which is open. "));
+  const std::string leads = R"({"leader": "open", "region": "open"})";
+  EXPECT_THAT(why_not_taken(leads, patience), HasSubstr("This region leads: "));
   EXPECT_THAT(why_not_taken("", patience), HasSubstr("most of its regions must be reachable"));
   EXPECT_THAT(why_not_taken("", patience), HasSubstr("Ask at the leader. "));
   EXPECT_THAT(why_not_taken(unled, patience),

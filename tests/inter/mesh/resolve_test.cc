@@ -111,7 +111,7 @@ TEST(Resolve, WithoutAPortSaysWhatTheFileLacks) {
   const Asked asked(context, "127.0.0.1", kLong, 0);
   context.run();
   EXPECT_EQ(asked.code, Errc::bad_address);
-  EXPECT_THAT(asked.reason, HasSubstr("no port is known: give its `listen`"));
+  EXPECT_THAT(asked.reason, HasSubstr("nobody can dial port 0: give the region a port"));
 }
 
 TEST(Resolve, OneNameWaitsForNoOther) {
