@@ -171,7 +171,7 @@ class Unsuited(unittest.TestCase):
             self.assertIn(f"{type(optimizer).__name__} keeps weights of its own, which do not cross", self.told(optimizer))
 
     def test_one_that_learns_from_how_far_it_came_is_told_of(self):
-        self.assertIn("LBFGS takes all that moved the parameters for its own steps", self.told(torch.optim.LBFGS(self.model.parameters())))
+        self.assertIn("LBFGS takes every change of the parameters for its own step", self.told(torch.optim.LBFGS(self.model.parameters())))
 
     def test_others_are_not(self):
         with self.assertNoLogs("causeway", "WARNING"):

@@ -88,8 +88,8 @@ class Exchanged:
         """PyTorch can give a tensor's storage other memory. The worker knows the memory of before alone, which is no longer this process's."""
         if self.read is None or self.read.data_ptr() == self.address:
             return None
-        return (f"the memory of the parameter {self.name} was moved after it entered the run, as share_memory() does, and sending it to another "
-                "process: call model.share_memory() before Run(...), or send copies")
+        return (f"the memory of the parameter {self.name} was moved after it entered the run, as share_memory() does, or sending it to another "
+                "process. Call model.share_memory() before Run(...), or send copies")
 
     def come_back(self) -> bool:
         """`p.data = ...`, which vector_to_parameters does, puts a parameter elsewhere: its values go to where the worker reads them, and it

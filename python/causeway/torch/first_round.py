@@ -21,8 +21,8 @@ def tell(round_number: int, taken: int, trained: bool, optimizers: Sequence[torc
                     "of the optimizer: where gradients are accumulated, a batch is less", round_number, taken)
     idle = next((one for one in optimizers if has_moments(one)), None)
     if trained and idle is not None and not any(one.state for one in optimizers):
-        log.warning("round %d: the model was trained, and %s, which Run was given, has not stepped. Give Run the optimizer that steps: what "
-                    "that one has learnt is not kept, and begins anew after a restart", round_number, kind_of(idle))
+        log.warning("round %d: the model was trained, and %s, which Run was given, has not stepped. Give Run the optimizer that steps: "
+                    "otherwise what that one has learnt is lost at a restart", round_number, kind_of(idle))
 
 
 def has_moments(optimizer: torch.optim.Optimizer) -> bool:

@@ -40,13 +40,13 @@ def names_of(optimizer: Any) -> list[str]:
 
 
 def tell_unsuited(optimizer: torch.optim.Optimizer) -> None:
-    """Of one that is known not to bear it that the run sets the parameters between rounds."""
+    """Warns of one that is known to do badly where the run, too, changes the parameters."""
     if known := named(optimizer, OWN_WEIGHTS):
         log.warning("%s keeps weights of its own, which do not cross between regions: each region's pull its parameters away from what "
                     "the run agreed on. Take an optimizer without them, such as AdamW, and let the outer optimizer average", known)
     if known := named(optimizer, CURVATURE):
-        log.warning("%s takes all that moved the parameters for its own steps, and learns from it how the gradient changes: the run moves them "
-                    "too, with every round, and training may diverge. Take another optimizer, such as AdamW", known)
+        log.warning("%s takes every change of the parameters for its own step. The run changes them too, with every round, so training may diverge. "
+                    "Take another optimizer, such as AdamW", known)
 
 
 def named(optimizer: torch.optim.Optimizer, parts: tuple[str, ...]) -> str | None:
