@@ -4,6 +4,7 @@
 #include <filesystem>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -86,14 +87,16 @@ std::filesystem::path certificates_of(const run::Config& config, const Coordinat
 
 diloco::Fork fork_of(const run::Config& config, const CoordinatorFlags& flags) {
   const std::filesystem::path region = run::region_with_newest_snapshot(flags.fork);
-  const run::NamedSnapshot named = run::read_named_snapshot(
+  run::NamedSnapshot named = run::read_named_snapshot(
       region,
       run::certificates_for(region, flags.fork_certificates, certificates_of(config, flags)));
-  return {.origin = {.run_id = named.ledger.run_id,
-                     .version = named.snapshot.version,
-                     .state = named.snapshot.state,
-                     .blob = named.snapshot.blob},
-          .snapshot = named.file};
+  return {
+      .origin = {.run_id = named.ledger.run_id,
+                 .version = named.snapshot.version,
+                 .state = named.snapshot.state,
+                 .blob = named.snapshot.blob},
+      .snapshot = named.file,
+      .content = std::make_shared<std::optional<diloco::MappedBytes>>(std::move(named.content))};
 }
 
 bool has_result(const std::filesystem::path& directory, const std::string& run_id,
@@ -190,8 +193,7 @@ diloco::CoordinatorOptions options_at_start(const run::Config& config,
   if (run::is_followers(options.directory))
     throw run::ConfigError(options.directory.string() + " is what `causeway follow` keeps: give " +
                            flags.region +
-                           " its own with --directory, or remove it if no follower is "
-                           "meant to be there");
+                           " its own with --directory. If no follower uses it, remove it");
   run::wait_for(start_needs(options, flags.metrics), std::chrono::seconds(flags.start_wait_s));
   if (flags.automatic) {
     options.start = run::choose_start(config, flags.region, options.directory,

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <exception>
 #include <filesystem>
+#include <functional>
 #include <map>
 #include <memory>
 #include <optional>
@@ -83,6 +84,8 @@ bool takes_weights_alone(const run::Config& config, const FollowFlags& flags) {
 }
 
 run::FollowOptions follow_options(const run::Config& config, const FollowFlags& flags) {
+  for (const std::string& address : {flags.http, flags.serve})
+    if (!address.empty()) inter::parse_endpoint(address);  // refused before a directory is made
   run::FollowOptions options;
   options.directory = flags.directory;
   options.self = flags.name + ".follower";
@@ -181,12 +184,30 @@ class Served {
   inter::TlsDoor door_;
 };
 
+// Returns the exit code.
+int run_to_the_end(asio::io_context& context, const std::function<asio::awaitable<void>()>& follow,
+                   run::CheckpointHook& hook) {
+  bool interrupted = false;
+  run::SignalWatch signals(context.get_executor());
+  signals.wait([&](run::SignalWatch::Wish) {
+    interrupted = true;
+    context.stop();  // what is on disk is whole at any instant
+  });
+  std::exception_ptr failure;
+  asio::co_spawn(context, hook.run(), [&](std::exception_ptr) { signals.cancel(); });
+  asio::co_spawn(context, follow, [&](std::exception_ptr error) {
+    failure = std::move(error);
+    failure ? hook.stop() : hook.finish();
+  });
+  context.run();
+  if (failure) std::rethrow_exception(failure);
+  return interrupted ? 130 : 0;
+}
+
 int run_follow(const FollowFlags& flags) {
   run::outlive_readers();
   const run::Config config = run::load_config(flags.config, flags.overrides);
   run::FollowOptions options = follow_options(config, flags);
-  for (const std::string& address : {flags.http, flags.serve})
-    if (!address.empty()) inter::parse_endpoint(address);  // before a directory is made
   const diloco::Descriptor locked = lock(flags.directory);
   run::FollowReport report;
   asio::io_context context(1);
@@ -213,21 +234,7 @@ int run_follow(const FollowFlags& flags) {
     if (served) co_await served->see_off();
   };
 
-  bool interrupted = false;
-  run::SignalWatch signals(context.get_executor());
-  signals.wait([&](run::SignalWatch::Wish) {
-    interrupted = true;
-    context.stop();  // what is on disk is whole at any instant
-  });
-  std::exception_ptr failure;
-  asio::co_spawn(context, hook.run(), [&](std::exception_ptr) { signals.cancel(); });
-  asio::co_spawn(context, follow, [&](std::exception_ptr error) {
-    failure = std::move(error);
-    failure ? hook.stop() : hook.finish();
-  });
-  context.run();
-  if (failure) std::rethrow_exception(failure);
-  return interrupted ? 130 : 0;
+  return run_to_the_end(context, follow, hook);
 }
 
 void add_flags(CLI::App& command, FollowFlags& flags) {

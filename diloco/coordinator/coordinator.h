@@ -30,6 +30,7 @@
 #include <asio/awaitable.hpp>
 
 #include "diloco/coordinator/shard_tools.h"
+#include "diloco/files/sealed_bytes.h"
 #include "diloco/follow/weights_shelf.h"
 #include "diloco/log/membership.h"
 #include "diloco/region/protocol_options.h"
@@ -42,11 +43,12 @@ namespace causeway::diloco {
 // state that the other run's signed ledger names.
 struct Fork {
   Origin origin;
-  std::filesystem::path snapshot;  // in the other run's spool
+  std::filesystem::path snapshot;  // in the other run's spool, which may have let it go
+  // It, open since it was checked. Let go of once it is copied.
+  std::shared_ptr<std::optional<MappedBytes>> content;
 };
 
-// Into `spool`. Throws std::system_error (Errc::lineage) if the file is gone or is not the origin's
-// blob.
+// Into `spool`. Throws std::system_error (Errc::lineage) if the content is not the origin's blob.
 void copy_origin(const Fork& fork, const std::filesystem::path& spool);
 
 enum class Start { resume, found, join, fork };

@@ -1,10 +1,7 @@
 #include "diloco/coordinator/region_directory.h"
 
-#include <fcntl.h>
-
 #include <algorithm>
 #include <cassert>
-#include <cerrno>
 #include <cstddef>
 #include <cstdint>
 #include <filesystem>
@@ -26,7 +23,6 @@
 #include "diloco/files/error.h"
 #include "diloco/files/fault_point.h"
 #include "diloco/files/file_io.h"
-#include "diloco/files/sealed_bytes.h"
 #include "diloco/ledger/ledger_file.h"
 #include "inter/blob/spool.h"
 
@@ -284,24 +280,13 @@ bool RegionDirectory::takes_bytes(std::uint64_t bytes) const {
   return taken;
 }
 
-namespace {
-
-[[noreturn]] void refuse(const std::filesystem::path& snapshot, const std::string& what) {
-  throw std::system_error(make_error_code(Errc::lineage), snapshot.string() + what);
-}
-
-}  // namespace
-
 void copy_origin(const Fork& fork, const std::filesystem::path& spool) {
-  const int descriptor = ::open(fork.snapshot.c_str(), O_RDONLY | O_CLOEXEC);
-  if (descriptor < 0 && errno == ENOENT) {
-    refuse(fork.snapshot, " was replaced by a newer snapshot while it was read; try again");
-  }
-  if (descriptor < 0) throw_errno("open", fork.snapshot);
-  const MappedBytes content(descriptor, fork.origin.blob.size_bytes);
   inter::Spool own(spool, std::numeric_limits<std::uint64_t>::max());
-  if (own.put(content.bytes()) == fork.origin.blob) return;
-  refuse(fork.snapshot, " is damaged; take another region's directory");
+  const inter::BlobId copied = own.put((*fork.content)->bytes());
+  fork.content->reset();
+  if (copied == fork.origin.blob) return;
+  throw std::system_error(make_error_code(Errc::lineage),
+                          fork.snapshot.string() + " is damaged; take another region's directory");
 }
 
 }  // namespace causeway::diloco

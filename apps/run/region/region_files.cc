@@ -82,13 +82,12 @@ void append_lines(const std::filesystem::path& file, const std::vector<OrderedJs
 
 }  // namespace
 
-// One that this user may not look into counts: whoever reads it says why that cannot be.
 bool was_started(const std::filesystem::path& region_directory) {
   std::error_code unreadable;
   return std::filesystem::exists(region_directory / "status.json", unreadable) || unreadable;
 }
 
-// One that was started in a region's directory leaves its lock there.
+// A follower that was started in a region's directory by mistake left its lock there.
 bool is_followers(const std::filesystem::path& directory) {
   return std::filesystem::exists(directory / "follow.lock") && !was_started(directory);
 }

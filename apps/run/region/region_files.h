@@ -21,7 +21,8 @@ using diloco::LinkStatus;
 using diloco::LinkTotals;
 using diloco::RegionStatus;
 
-bool was_started(const std::filesystem::path& region_directory);  // a coordinator was, in it
+// A coordinator was, in it. True also where this user may not look: whoever reads it says why not.
+bool was_started(const std::filesystem::path& region_directory);
 bool is_followers(const std::filesystem::path& directory);  // `causeway follow` keeps its own there
 bool has_coordinator(const std::filesystem::path& region_directory);  // one runs in it now
 // Where the regions of a run lie: of `causeway simulate` in its regions/, of one that was started

@@ -1,11 +1,22 @@
 #include "diloco/coordinator/region_directory.h"
 
+#include <fcntl.h>
+
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <utility>
+
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "diloco/coordinator/coordinator.h"
 #include "diloco/files/archive.h"
 #include "diloco/files/error.h"
 #include "diloco/files/file_io.h"
+#include "diloco/files/sealed_bytes.h"
+#include "inter/blob/spool_files.h"
 #include "tests/diloco/coordinator/lone_region.h"
 #include "tests/support/captured_log.h"
 
@@ -261,6 +272,32 @@ TEST(RegionDirectory, SaysThatTheDiskHasNoRoomForAnyPayloadThatIsWanted) {
   EXPECT_THAT(region.directory_.lacking_room({large}),
               ::testing::MatchesRegex("; the disk with its directory has [0-9]+ MB free, and they "
                                       "need at least 1152921504607 MB: make room on it"));
+}
+
+// A run that goes on lets go of the snapshot while its ledger is checked.
+TEST(RegionDirectory, AForkBeginsWithTheSnapshotThatWasChecked) {
+  const LoneRegion region;
+  const std::filesystem::path file = region.options_.directory / "snapshot-of-another";
+  const std::string text = "a state";
+  const inter::BlobId blob = inter::identify(std::as_bytes(std::span(text)));
+  const auto fork_of = [&](const inter::BlobId& wanted) {
+    replace_file(file, text, Durability::on_disk);
+    auto held = std::make_shared<std::optional<MappedBytes>>(
+        MappedBytes(::open(file.c_str(), O_RDONLY | O_CLOEXEC), text.size()));
+    std::filesystem::remove(file);
+    return Fork{.origin = {.run_id = "another", .blob = wanted},
+                .snapshot = file,
+                .content = std::move(held)};
+  };
+  const std::filesystem::path spool = region.options_.directory / "spool";
+  const Fork fork = fork_of(blob);
+  copy_origin(fork, spool);
+  EXPECT_EQ(read_file(inter::blob_path(spool, blob)), text);
+  EXPECT_FALSE(*fork.content) << "the disk has the file no longer than needed";
+
+  inter::BlobId another = blob;
+  another.hash[0] ^= 1;
+  EXPECT_THROW(copy_origin(fork_of(another), spool), std::system_error);
 }
 
 TEST(RegionDirectory, ProbesTheDiskAndLeavesNothing) {
