@@ -2,8 +2,11 @@
 
 #include <algorithm>
 #include <charconv>
+#include <functional>
 #include <map>
+#include <optional>
 #include <set>
+#include <span>
 #include <string>
 #include <system_error>
 #include <vector>
@@ -11,6 +14,7 @@
 #include <fmt/format.h>
 
 #include "apps/run/region/parse_object.h"
+#include "apps/run/region/region_files.h"
 #include "apps/run/verify/applied_payloads.h"
 #include "apps/run/verify/region_ledger.h"
 #include "diloco/files/archive.h"
@@ -49,9 +53,20 @@ class KeptFiles {
   }
 
  private:
-  // What does not throw, or tells of damage.
+  // A region that goes on with the run takes files away, and makes some that are newer than its
+  // ledger was when it was read.
+  static bool goes_on(const AuditedRegion& region) {
+    return has_coordinator(region.ledger.directory);
+  }
+  static bool was_taken_away(const AuditedRegion& region, const fs::path& file) {
+    return !fs::exists(file) && goes_on(region);
+  }
+
+  // What does not throw, or tells of damage, which is no finding if `excused`.
   template <typename Read>
-  bool reads(const std::string& owner, const Read& read) {
+  bool reads(
+      const std::string& owner, const Read& read,
+      const std::function<bool()>& excused = [] { return false; }) {
     try {
       read();
       return true;
@@ -59,6 +74,7 @@ class KeptFiles {
       const bool damaged = error.code() == intra::Errc::bad_checkpoint ||
                            error.code() == make_error_code(diloco::Errc::lineage);
       if (!damaged) throw;
+      if (excused()) return false;
       findings_.differ(owner + ": " + intra::message_of(error));
       return false;
     }
@@ -67,6 +83,11 @@ class KeptFiles {
   // Records that would lead there are missing; false then.
   bool is_reached(const AuditedRegion& region, const std::string& what, diloco::Round version) {
     if (version <= history_.rounds()) return true;
+    if (goes_on(region)) {
+      findings_.cover(region.name(), what + " is of " + version_text(version) +
+                                         ", not compared: the run went on meanwhile");
+      return false;
+    }
     findings_.differ(region.name() + ": " + what + " is of " + version_text(version) +
                      ", but the ledgers end at " + version_text(history_.rounds()) +
                      ": records are missing");
@@ -165,22 +186,23 @@ class KeptFiles {
                               which + " than the agreed one");
     const fs::path blob = inter::blob_path(region.ledger.directory / "spool", snapshot->blob);
     if (forked || !fs::exists(blob)) return;
-    reads(region.name(), [&] {
+    const auto check = [&] {
       if (read_leaves(blob).state != snapshot->state)
         findings_.differ(region.name() + ": " + blob.string() + " is not the state of " + which +
                          " that its ledger/snapshot names");
-    });
+    };
+    reads(region.name(), check, [&] { return was_taken_away(region, blob); });
   }
 
   // ---- Training states ----
 
   void check_states(const AuditedRegion& region) {
-    std::size_t right = 0, unknown = 0;
+    std::size_t seen = 0, right = 0, unknown = 0;
     std::vector<fs::path> files = intra::state_files(region.ledger.directory);
     const std::size_t own = files.size();
     for (const fs::path& file : archived_states(region.ledger.directory)) files.push_back(file);
     for (std::size_t i = 0; i < files.size(); ++i) {
-      reads(region.name(), [&] {
+      const auto check = [&] {
         const SnapshotLeaves state = i < own ? read_state_leaves(files[i]) : read_leaves(files[i]);
         if (!is_reached(region, files[i].string(), state.version) ||
             history_.was_taken_back(region, state.version))
@@ -194,12 +216,13 @@ class KeptFiles {
         } else {
           ++right;
         }
-      });
+      };
+      const auto gone = [&] { return was_taken_away(region, files[i]); };
+      if (reads(region.name(), check, gone) || !gone()) ++seen;
     }
     check_contributions(region);
-    if (files.empty()) return;
-    std::string line =
-        fmt::format("{} of {} have the agreed state of their version", right, files.size());
+    if (seen == 0) return;
+    std::string line = fmt::format("{} of {} have the agreed state of their version", right, seen);
     if (unknown > 0) line += "; of the last version nobody signed one";
     findings_.cover("state files of " + region.name(), line);
   }
@@ -218,8 +241,9 @@ class KeptFiles {
     for (const auto& entry : fs::directory_iterator(directory)) {
       const std::string name = entry.path().stem();
       if (!name.starts_with("contribution-")) continue;
-      const std::string bytes = diloco::read_file(entry.path()).value_or("");
-      const std::string hash = diloco::to_hex(diloco::tree_hash(std::as_bytes(std::span(bytes))));
+      const std::optional<std::string> bytes = diloco::read_file(entry.path());
+      if (!bytes) continue;  // the region has just let go of it
+      const std::string hash = diloco::to_hex(diloco::tree_hash(std::as_bytes(std::span(*bytes))));
       if (!hash.starts_with(name.substr(name.find('-') + 1)))
         findings_.differ(region.name() + ": " + entry.path().string() +
                          " is damaged: it is not what its name says");
@@ -260,15 +284,23 @@ class KeptFiles {
         check_other_blobs(place);
   }
 
+  static bool is_whole_or_gone(const fs::path& file, const inter::BlobId& blob) {
+    try {
+      return fs::file_size(file) == blob.size_bytes && inter::identify(file) == blob;
+    } catch (const std::system_error&) {
+      if (fs::exists(file)) throw;
+      return true;
+    }
+  }
+
   // That no record lists: snapshots, and payloads that were too late.
   void check_other_blobs(const fs::path& place) {
     if (!fs::is_directory(place)) return;
     for (const auto& entry : fs::directory_iterator(place)) {
       const auto blob = inter::named_blob(entry.path().filename().string());
       if (!blob || listed_.contains(*blob)) continue;
-      const bool whole =
-          entry.file_size() == blob->size_bytes && inter::identify(entry.path()) == *blob;
-      if (!whole) findings_.differ(describe_damage(entry.path(), *blob));
+      if (!is_whole_or_gone(entry.path(), *blob))
+        findings_.differ(describe_damage(entry.path(), *blob));
     }
   }
 

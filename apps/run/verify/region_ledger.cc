@@ -4,7 +4,9 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <set>
+#include <system_error>
 #include <vector>
 
 #include <fmt/format.h>
@@ -294,8 +296,10 @@ namespace {
 
 std::optional<diloco::MappedBytes> map_if_it_is(const fs::path& file,
                                                 const inter::BlobId& payload) {
-  if (fs::file_size(file) != payload.size_bytes) return std::nullopt;
+  std::error_code gone;
+  if (fs::file_size(file, gone) != payload.size_bytes || gone) return std::nullopt;
   const int descriptor = ::open(file.c_str(), O_RDONLY | O_CLOEXEC);
+  if (descriptor < 0 && errno == ENOENT) return std::nullopt;
   if (descriptor < 0) diloco::throw_errno("open", file);
   diloco::MappedBytes bytes(descriptor, payload.size_bytes);
   if (inter::identify(bytes.bytes()) != payload) return std::nullopt;
@@ -325,7 +329,7 @@ KeptPayloads::Copies KeptPayloads::copies(const inter::BlobId& payload) const {
   for (const fs::path& file : files(payload)) {
     if (map_if_it_is(file, payload)) {
       ++copies.good;
-    } else {
+    } else if (fs::exists(file)) {  // a run that goes on takes some away
       copies.damaged.push_back(file);
     }
   }
@@ -333,15 +337,17 @@ KeptPayloads::Copies KeptPayloads::copies(const inter::BlobId& payload) const {
 }
 
 std::optional<diloco::MappedBytes> KeptPayloads::open(const inter::BlobId& payload) const {
-  const std::vector<fs::path> candidates = files(payload);
-  for (const fs::path& file : candidates) {
+  fs::path damaged;
+  for (const fs::path& file : files(payload)) {
     if (auto bytes = map_if_it_is(file, payload)) return bytes;
+    if (!fs::exists(file)) continue;
     spdlog::warn("{}", describe_damage(file, payload));
+    if (damaged.empty()) damaged = file;
   }
-  if (candidates.empty()) return std::nullopt;
-  throw std::system_error(make_error_code(diloco::Errc::lineage),
-                          describe_damage(candidates.front(), payload) +
-                              "; take the file from another region's directory");
+  if (damaged.empty()) return std::nullopt;
+  throw std::system_error(
+      make_error_code(diloco::Errc::lineage),
+      describe_damage(damaged, payload) + "; take the file from another region's directory");
 }
 
 }  // namespace causeway::run

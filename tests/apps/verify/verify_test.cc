@@ -244,6 +244,20 @@ TEST_F(Verify, NamesRecordsThatAreMissingAlthoughEveryRegionLacksThem) {
                                     "version 2: records are missing"));
 }
 
+// Its snapshot is newer than its ledger was when it was read.
+TEST_F(Verify, ARegionThatGoesOnIsNotSaidToLackRecords) {
+  const std::filesystem::path east =
+      write({.name = "east", .rounds = 2, .finishes = false, .snapshot = kRounds});
+  EXPECT_THAT(verify({east}, certificates()).lines, Contains(HasSubstr("records are missing")));
+  const auto coordinator = diloco::lock_file(east / "ledger" / "lock");
+  ASSERT_TRUE(coordinator);
+  const Verification found = verify({east}, certificates());
+  EXPECT_TRUE(found.same);
+  EXPECT_THAT(found.covered,
+              Contains("east: its snapshot is of version 3, not compared: the run went on "
+                       "meanwhile"));
+}
+
 TEST_F(Verify, WhatAnotherRegionSaysOfItsEndIsNotThisOnes) {
   const std::filesystem::path east = write({.name = "east"}), west = write({.name = "west"});
   std::filesystem::copy_file(east / "ledger" / "finished", west / "ledger" / "finished",
