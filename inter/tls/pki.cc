@@ -167,6 +167,13 @@ KeyPtr load_key(const path& file) {
   return key;
 }
 
+// A medium that keeps no permissions, as many a stick on which ca.key lies, shows every file as
+// open: that is no reason not to revoke a region.
+void warn_of_open_key(const path& key) {
+  const std::string problem = open_key_problem(key);
+  if (!problem.empty()) spdlog::warn("{}: whoever has it can issue certificates", problem);
+}
+
 Issuer load_issuer(const path& directory) {
   const path key_file = directory / "ca.key";
   if (!std::filesystem::exists(directory / "ca.crt") || !std::filesystem::exists(key_file)) {
@@ -177,6 +184,7 @@ Issuer load_issuer(const path& directory) {
   issuer.turn = take_turn(directory);
   issuer.certificate = load_certificate(directory / "ca.crt");
   issuer.key = load_key(key_file);
+  warn_of_open_key(key_file);
   check(X509_check_private_key(issuer.certificate.get(), issuer.key.get()) == 1,
         "ca.key does not belong to ca.crt");
   return issuer;
@@ -265,6 +273,15 @@ void check_region_name(const std::string& region) {
       region == kAuthorityName
           ? "\"ca\" is the name of the authority's own files; give another name"
           : "\"" + region + "\" cannot name a region; use 1 to 63 of a-z, 0-9 and -");
+}
+
+std::string open_key_problem(const path& key) {
+  using std::filesystem::perms;
+  std::error_code missing;  // is somebody else's to say
+  const perms granted = std::filesystem::status(key, missing).permissions();
+  if (missing || (granted & (perms::group_all | perms::others_all)) == perms::none) return "";
+  return "the private key " + key.string() + " is open to other users of this host; `chmod 600 " +
+         key.string() + "`, and replace the key if others may have read it";
 }
 
 Credentials credentials_in(const path& directory, const std::string& region) {

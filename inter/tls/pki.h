@@ -22,6 +22,9 @@ struct Credentials {
 // CA has issued, stays with ca.key.
 Credentials credentials_in(const std::filesystem::path& directory, const std::string& region);
 
+// What is wrong where other users of this host may read or change a private key; empty: nothing.
+std::string open_key_problem(const std::filesystem::path& key);
+
 // Creates the CA. Refuses to overwrite an existing one (throws Errc::already_exists).
 void create_ca(const std::filesystem::path& directory, const std::string& run_name,
                std::chrono::days validity = std::chrono::days{3650});

@@ -67,15 +67,8 @@ void use_cheap_key_exchanges(SSL_CTX* context) {
 }
 
 void check_private(const std::filesystem::path& key) {
-  using std::filesystem::perms;
-  std::error_code missing;  // is somebody else's to say
-  const perms granted = std::filesystem::status(key, missing).permissions();
-  if (!missing && (granted & (perms::group_all | perms::others_all)) != perms::none) {
-    throw std::system_error(Errc::bad_credentials,
-                            "the private key " + key.string() +
-                                " is open to other users of this host; `chmod 600 " + key.string() +
-                                "`, and replace the key if others may have read it");
-  }
+  if (const std::string problem = open_key_problem(key); !problem.empty())
+    throw std::system_error(Errc::bad_credentials, problem);
 }
 
 // A peer that met this reason was never going to speak TLS.

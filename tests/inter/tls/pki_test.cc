@@ -11,6 +11,7 @@
 #include "inter/base/error.h"
 #include "inter/tls/signature.h"
 #include "inter/tls/tls.h"
+#include "tests/support/captured_log.h"
 #include "tests/support/temporary_directory.h"
 
 namespace causeway::inter {
@@ -61,6 +62,18 @@ TEST_F(Pki, KeysArePrivateFiles) {
               perms::owner_read | perms::owner_write)
         << key;
   }
+}
+
+TEST_F(Pki, SaysThatOthersMayUseTheAuthoritysKeyAndRevokesNevertheless) {
+  create_ca(path(), "run");
+  add_region(path(), "eu");
+  const test::CapturedLog log;
+  EXPECT_TRUE(revoke_region(path(), "eu"));
+  EXPECT_FALSE(log.has("open to other users"));
+  std::filesystem::permissions(path() / "ca.key", perms::group_read,
+                               std::filesystem::perm_options::add);
+  add_region(path(), "us");
+  EXPECT_TRUE(log.has("`chmod 600 " + (path() / "ca.key").string() + "`"));
 }
 
 TEST_F(Pki, NamesTheFilesOfARegion) {
