@@ -232,6 +232,13 @@ bool may_pass(const std::error_code& code, const AttachRequest& request) {
          (request.again && code == inter::Errc::bad_credentials);  // they are being replaced
 }
 
+// What ended a session before the coordinator had said anything: it ends itself, or is not one.
+std::string why_unanswered(const AttachRequest& request) {
+  if (request.coordinator.empty()) return "it closed the session before it answered";
+  return "it closed the session before it answered; is this where its workers attach (its "
+         "--worker-listen), and not where other regions do?";
+}
+
 }  // namespace
 
 std::unique_ptr<WorkerSession> WorkerSession::attach(const AttachRequest& request,
@@ -262,7 +269,7 @@ std::unique_ptr<WorkerSession> WorkerSession::attach(const AttachRequest& reques
       }
     } catch (const std::system_error& error) {
       if (!may_pass(error.code(), request)) throw;
-      if (error.code() != Errc::coordinator_lost) problem = error.what();
+      problem = error.code() == Errc::coordinator_lost ? why_unanswered(request) : error.what();
     }
     pause();
   }

@@ -15,6 +15,8 @@
 #include "diloco/worker/coordinator_link.h"
 #include "diloco/worker/stream/frame.h"
 #include "diloco/worker/worker.pb.h"
+#include "inter/door/tls_door.h"
+#include "inter/tls/pki.h"
 #include "tests/diloco/worker/worker_server_fixture.h"
 
 namespace causeway::diloco {
@@ -67,6 +69,24 @@ TEST_F(FarWorker, KnowsWhyNobodyAnswers) {
   EXPECT_FALSE(dial_coordinator(
       to, [] {}, problem));
   EXPECT_EQ(problem, "Connection refused");
+}
+
+// The port of the regions takes the certificate, and nothing that a worker says.
+TEST_F(FarWorker, IsToldThatItMayHaveComeToThePortOfTheRegions) {
+  start(1);
+  inter::TlsDoor regions(context_.get_executor(),
+                         {.owner = "eu", .credentials = inter::credentials_in(certificates_, "eu")},
+                         [](inter::TlsDoor::Guest) {});
+  AttachRequest to = request(0, 1);
+  to.coordinator = "127.0.0.1:" + std::to_string(regions.listen({{}, 0}));
+  regions.start();
+  std::string told;
+  const auto give_up = [&told](const std::string& what) {
+    told = what;
+    return what.find("closed the session") == std::string::npos;
+  };
+  EXPECT_THROW(WorkerSession::attach(to, give_up), std::system_error);
+  EXPECT_NE(told.find("is this where its workers attach (its --worker-listen)"), std::string::npos);
 }
 
 // A data loader's workers live on for a while, and held the session open.
