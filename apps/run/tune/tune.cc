@@ -14,8 +14,10 @@
 #include "apps/run/probe/program_probe.h"
 #include "apps/run/probe/runs.h"
 #include "apps/run/region/region_files.h"
+#include "apps/run/tune/grid.h"
 #include "apps/run/tune/links.h"
 #include "apps/run/tune/side_by_side.h"
+#include "inter/base/text.h"
 
 namespace causeway::run {
 namespace {
@@ -60,15 +62,22 @@ std::map<std::string, double> parse_step_s(const std::vector<std::string>& texts
                                            const std::vector<std::string>& regions) {
   std::map<std::string, double> out;
   for (const std::string& text : texts) {
+    const auto refuse = [&text](const std::string& why) {
+      throw ConfigError("--region-step-ms " + text + ": " + why);
+    };
     const std::size_t equals = text.find('=');
     double ms = 0;
     const char* const end = text.data() + text.size();
-    const bool named = equals != std::string::npos &&
-                       std::ranges::find(regions, text.substr(0, equals)) != regions.end();
-    if (!named || std::from_chars(text.data() + equals + 1, end, ms).ptr != end || !(ms > 0)) {
-      throw ConfigError("--region-step-ms " + text + ": must be REGION=MILLISECONDS");
+    if (equals == std::string::npos ||
+        std::from_chars(text.data() + equals + 1, end, ms).ptr != end || !(ms > 0)) {
+      refuse("must be REGION=MILLISECONDS");
     }
-    out[text.substr(0, equals)] = ms / 1e3;
+    const std::string region = text.substr(0, equals);
+    std::string known;
+    for (const std::string& one : regions) inter::append_item(known, one);
+    if (std::ranges::find(regions, region) == regions.end())
+      refuse("the run has no such region; it has " + known);
+    if (!out.emplace(region, ms / 1e3).second) refuse("the region is there already; name it once");
   }
   return out;
 }
@@ -146,7 +155,8 @@ class Tuner {
 
   void probe_machine() {
     note_("probing: inner steps and codecs");
-    const auto codecs = options_.codecs.empty() ? default_codecs(config_) : options_.codecs;
+    const auto codecs =
+        options_.codecs.empty() ? default_codecs(config_) : without_repeats(options_.codecs);
     const ProbeOptions how{.seconds = options_.probe_s,
                            .step_s = options_.step_s,
                            .codecs = codecs,
