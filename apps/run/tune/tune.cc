@@ -1,10 +1,13 @@
 #include "apps/run/tune/tune.h"
 
+#include <fcntl.h>
+
 #include <algorithm>
 #include <charconv>
 #include <chrono>
 #include <cmath>
 #include <limits>
+#include <optional>
 
 #include <fmt/format.h>
 
@@ -17,6 +20,7 @@
 #include "apps/run/tune/grid.h"
 #include "apps/run/tune/links.h"
 #include "apps/run/tune/side_by_side.h"
+#include "inter/base/file.h"
 #include "inter/base/text.h"
 
 namespace causeway::run {
@@ -25,6 +29,7 @@ namespace {
 namespace tuner = diloco::tuner;
 
 constexpr std::uint32_t kMeasuredRounds = 8;
+constexpr const char* kMeasured = "measured";  // where real runs are
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
 
 std::vector<std::string> default_codecs(const Config& config) {
@@ -105,6 +110,7 @@ class Tuner {
           "regions: tune needs two regions or more; one region exchanges nothing, so any K will "
           "do");
     out_.warnings = not_rehearsed(config_);
+    if (runs_programs()) claim_work();
     const wan_sim::Scenario links = read_links();
     if (!options_.prices.empty()) {
       std::vector<std::string> known = links.regions;
@@ -129,6 +135,22 @@ class Tuner {
   }
 
  private:
+  bool runs_programs() const {
+    return options_.measure_s > 0 || options_.measure_all || !options_.worker.empty();
+  }
+
+  // Two at a time would remove each other's runs while these go on.
+  void claim_work() {
+    std::filesystem::create_directories(work());
+    work_lock_.emplace(work() / "lock", O_RDWR | O_CREAT | O_CLOEXEC);
+    if (!work_lock_->lock()) {
+      throw ConfigError("--cache " + options_.cache.string() +
+                        ": another `causeway tune` measures there; wait until it has ended, or "
+                        "name another directory");
+    }
+    std::filesystem::remove_all(work() / kMeasured);  // of one that was killed
+  }
+
   wan_sim::Scenario read_links() {
     if (!options_.links_run.empty()) {
       out_.links = "as measured by " + options_.links_run.string();
@@ -356,7 +378,7 @@ class Tuner {
   // Timed steps on real processes: this host's cores are no measure of the regions'.
   void measure(const wan_sim::Scenario& links) {
     const auto begin = std::chrono::steady_clock::now();
-    const RealRuns runs = real_runs("measured");
+    const RealRuns runs = real_runs(kMeasured);
     const auto step_ms = static_cast<std::uint32_t>(
         std::max(1L, std::lround(1e3 * slowest_step_s(predict_input(links)))));
     for (const std::size_t i : rows_to_measure()) {
@@ -433,6 +455,7 @@ class Tuner {
   std::filesystem::path links_file_;
   std::map<std::string, double> step_s_;  // of regions that differ
   double other_inner_step_ratio_ = 1;
+  std::optional<inter::File> work_lock_;
   Tuning out_;
 };
 

@@ -1,6 +1,8 @@
 // What surrounds the rehearsals of a tuning: links, recordings, calibrations, reports.
 #include "apps/run/tune/tune.h"
 
+#include <fcntl.h>
+
 #include <algorithm>
 #include <cmath>
 #include <map>
@@ -18,6 +20,7 @@
 #include "apps/run/tune/calibration.h"
 #include "apps/run/tune/loss_table.h"
 #include "apps/run/tune/plan.h"
+#include "inter/base/file.h"
 #include "tests/apps/tune/tune_fixture.h"
 
 namespace causeway::run {
@@ -73,6 +76,29 @@ TEST_F(TuneTest, ASlowRegionIsGivenByName) {
               ThrowsMessage<ConfigError>(HasSubstr("the run has no such region; it has us, eu")));
   slow.region_step_s = {"eu=100", "eu=200"};
   EXPECT_THAT([&] { tuned(slow); }, ThrowsMessage<ConfigError>(HasSubstr("name it once")));
+}
+
+// Each would remove the other's runs.
+TEST_F(TuneTest, TwoDoNotMeasureInOneDirectory) {
+  TuneOptions asked = options();
+  asked.measure_s = 1;
+  std::filesystem::create_directories(asked.cache / "work");
+  inter::File other(asked.cache / "work" / "lock", O_RDWR | O_CREAT);
+  ASSERT_TRUE(other.lock());
+  EXPECT_THAT([&] { tuned(asked); },
+              ThrowsMessage<ConfigError>(HasSubstr("another `causeway tune` measures there")));
+  asked.measure_s = 0;
+  EXPECT_NO_THROW(tuned(asked)) << "it starts no programs";
+}
+
+// A second is not enough for any row: nothing new is there afterwards.
+TEST_F(TuneTest, WhatAKilledOneMeasuredIsRemoved) {
+  TuneOptions asked = options();
+  asked.measure_s = 1;
+  const auto left = asked.cache / "work" / "measured" / "row-7";
+  std::filesystem::create_directories(left);
+  tuned(asked);
+  EXPECT_FALSE(std::filesystem::exists(left));
 }
 
 TEST_F(TuneTest, WhatIsNamedTwiceIsTriedOnce) {
