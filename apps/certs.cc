@@ -133,7 +133,13 @@ void add_certs(CLI::App& app, int&) {
   certs->fallthrough();
 
   CLI::App* init = certs->add_subcommand("init", "Create the certificate authority");
-  init->add_option("--name", flags->run_name, "Name of the authority")->capture_default_str();
+  init->add_option("--name", flags->run_name, "Name of the authority")
+      ->capture_default_str()
+      ->check([](const std::string& name) {
+        // " CA" is added, and a certificate's name has 64 characters at most.
+        const bool fits = !name.empty() && name.size() <= 61;
+        return fits ? "" : std::string("must have 1 to 61 characters");
+      });
   init->callback([flags] {
     inter::create_ca(flags->directory, flags->run_name);
     std::cout << "Wrote " << (flags->directory / "ca.crt").string() << " and "

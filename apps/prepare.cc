@@ -1,4 +1,5 @@
 // causeway prepare: texts become files of tokens.
+#include <algorithm>
 #include <cstdint>
 #include <filesystem>
 #include <iostream>
@@ -7,10 +8,14 @@
 #include <optional>
 #include <set>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "apps/commands.h"
 #include "apps/run/config/config.h"
+#include "apps/run/config/config_schema.h"
+#include "inter/base/file.h"
+#include "inter/base/text.h"
 #include "intra/base/mapped_file.h"
 #include "intra/published/token_shard.h"
 #include "intra/published/tokenizer.h"
@@ -75,6 +80,32 @@ std::optional<std::int32_t> end_token(const PrepareFlags& flags,
   return token;
 }
 
+// As data.files takes it: what the directory's name has of wildcards stands for itself.
+std::string pattern_of(const fs::path& out) {
+  std::string pattern;
+  for (const char c : out.string()) {
+    if (std::string_view("*?[\\").find(c) != std::string_view::npos) pattern += '\\';
+    pattern += c;
+  }
+  return run::quote(pattern + "/*.bin");
+}
+
+// Tokens of another text, perhaps by another tokenizer, or those that are kept for validation.
+void warn_of_others(const fs::path& out, const std::vector<fs::path>& shards) {
+  std::string others;
+  for (const auto& entry : fs::directory_iterator(out)) {
+    const fs::path name = entry.path().filename();
+    const bool made = std::ranges::any_of(
+        shards, [&name](const fs::path& shard) { return shard.filename() == name; });
+    if (!made && name.extension() == ".bin") inter::append_item(others, name.string());
+  }
+  if (others.empty()) return;
+  std::cerr << "causeway: " << out.string() << " has other .bin files, and the pattern below takes "
+            << "them too: " << others
+            << ". If they do not belong to these tokens, prepare into another directory, or name "
+               "the files one by one\n";
+}
+
 int prepare(const PrepareFlags& flags) {
   const std::vector<fs::path> shards = shards_of(flags);
   const bool many = any_json_lines(flags);
@@ -85,6 +116,7 @@ int prepare(const PrepareFlags& flags) {
                  "one ends; --end names a token for that\n";
   }
   fs::create_directories(flags.out);
+  for (const fs::path& shard : shards) inter::remove_leftovers_of(shard);  // as large as the tokens
   std::uint64_t tokens = 0;
   for (std::size_t i = 0; i < shards.size(); ++i) {
     const intra::ShardCount written =
@@ -94,12 +126,13 @@ int prepare(const PrepareFlags& flags) {
     std::cout << "\n" << std::flush;
     tokens += written.tokens;
   }
+  warn_of_others(flags.out, shards);
   const bool narrow =
       intra::shard_format(tokenizer.vocabulary()) == intra::DataOptions::Format::uint16;
   std::cout << tokens << " tokens in all. In the configuration:\n\n[model]\nvocabulary = "
-            << tokenizer.vocabulary() << "\n\n[data]\nfiles = [\"" << flags.out.string()
-            << "/*.bin\"]\nformat = \"" << (narrow ? "uint16" : "uint32") << "\"\ntokenizer = \""
-            << flags.tokenizer.string() << "\"\n";
+            << tokenizer.vocabulary() << "\n\n[data]\nfiles = [" << pattern_of(flags.out)
+            << "]\nformat = \"" << (narrow ? "uint16" : "uint32")
+            << "\"\ntokenizer = " << run::quote(flags.tokenizer.string()) << "\n";
   return 0;
 }
 

@@ -64,12 +64,13 @@ std::string codec_objection(const std::string& spec) {
 }
 
 int show(const TuneFlags& flags, const run::Tuning& tuning) {
+  // First, for the disk may be full: what took hours is not lost then.
+  const std::string text = flags.json ? run::tuning_json(tuning) : run::tuning_text(tuning);
+  std::fputs(text.c_str(), stdout);
   if (!flags.out.empty()) {
     run::write_text_file(flags.out / "tune.json", run::tuning_json(tuning));
     run::write_text_file(flags.out / "report.html", run::tuning_html(tuning));
   }
-  const std::string text = flags.json ? run::tuning_json(tuning) : run::tuning_text(tuning);
-  std::fputs(text.c_str(), stdout);
   if (!flags.out.empty() && !flags.json)
     std::printf("Report: %s\n", (flags.out / "report.html").c_str());
   return tuning.recommendation ? 0 : 3;

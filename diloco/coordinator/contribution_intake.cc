@@ -167,7 +167,9 @@ void ContributionIntake::on_spooled(Contribution contribution) {
 void ContributionIntake::take_snapshot(Applied holds, Descriptor file) {
   newest_snapshot_ = holds;
   snapshot_waits_.reset();
-  if (!context_.ending.closing()) tasks_.spawn(copy_snapshot(holds, std::move(file)));
+  // A worker writes that of the last version while its coordinator waits for it to end.
+  if (context_.ending.closing() && !context_.ending.succeeded()) return;
+  tasks_.spawn(copy_snapshot(holds, std::move(file)));
 }
 
 // A snapshot that cannot be stored costs a joiner time, not the run.

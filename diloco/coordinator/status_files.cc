@@ -197,10 +197,12 @@ std::string StatusFiles::text(const RegionStatus& status) const {
       to_json(shown).dump(2, ' ', false, OrderedJson::error_handler_t::replace) + "\n");
 }
 
-std::string StatusFiles::add_round(const AppliedRound& round, const RegionStatus& status) {
+std::string StatusFiles::add_round(const AppliedRound& round, const RegionStatus& status,
+                                   Clock::time_point now) {
   const double time_s = unix_seconds();
+  const double steady_s = std::chrono::duration<double>(now.time_since_epoch()).count();
   const bool catches_up = status.round > round.record.round + 2;
-  time_left_.add(time_s, step_of(round, status), catches_up);
+  time_left_.add(steady_s, step_of(round, status), catches_up);
   applied_unix_s_ = time_s;
   std::string line = to_line(round, with_earlier(status), time_s).dump();
   append_line(line);

@@ -2,6 +2,7 @@
 // (region_status.h), events.jsonl (what happened) and listening_port. docs/outputs.md has the keys.
 #pragma once
 
+#include <chrono>
 #include <cstdint>
 #include <deque>
 #include <filesystem>
@@ -46,6 +47,8 @@ class TimeLeft {
 
 class StatusFiles {
  public:
+  using Clock = std::chrono::steady_clock;
+
   // Traffic counters go on from what an earlier process left in status.json, and the worker is
   // shown as it was seen then until it reports, if that is of this run or of none yet. `run_id`:
   // empty where it is not known yet.
@@ -60,8 +63,10 @@ class StatusFiles {
   // that was kept open for that.
   void write_into_reserve(const RegionStatus& status);
   std::string text(const RegionStatus& status) const;  // of status.json
-  // Returns the line of events.jsonl, without its end.
-  std::string add_round(const AppliedRound& round, const RegionStatus& status);
+  // Returns the line of events.jsonl, without its end. `now` is not the host's date: whoever sets
+  // that would make the run seem to take years more.
+  std::string add_round(const AppliedRound& round, const RegionStatus& status,
+                        Clock::time_point now = Clock::now());
   Round next_round() const { return next_round_; }  // after the newest added, ever
   // What an earlier process wrote.
   double earlier_egress_cost() const { return earlier_egress_cost_; }

@@ -15,8 +15,10 @@
 #include <cerrno>
 #include <csignal>
 #include <cstring>
+#include <functional>
 #include <stdexcept>
 #include <string>
+#include <string_view>
 #include <system_error>
 
 #include <fmt/format.h>
@@ -187,14 +189,15 @@ void File::fail(const char* operation, std::uint64_t bytes) const {
 
 namespace {
 
-constexpr char kTemporary[] = ".tmp";
+constexpr std::string_view kTemporary = ".tmp";
+constexpr std::size_t kRandomBytes = 8;
 
 // Nobody can foresee it and put something else there.
 std::filesystem::path temporary_name(const std::filesystem::path& name) {
-  std::array<std::uint8_t, 8> random{};
+  std::array<std::uint8_t, kRandomBytes> random{};
   if (::getrandom(random.data(), random.size(), 0) != static_cast<ssize_t>(random.size()))
     throw std::system_error(errno, std::generic_category(), "cannot draw a random name");
-  return name.string() + "." + hex(random) + kTemporary;
+  return name.string() + "." + hex(random) + std::string(kTemporary);
 }
 
 std::filesystem::path directory_of(const std::filesystem::path& path) {
@@ -313,17 +316,36 @@ void give_second_name(const std::filesystem::path& file, const std::filesystem::
   directory.sync();
 }
 
-void remove_leftovers(const std::filesystem::path& directory) {
+namespace {
+
+void remove_leftovers_if(const std::filesystem::path& directory,
+                         const std::function<bool(const std::string& name)>& is_ours) {
   File open(directory, O_RDONLY | O_DIRECTORY);
   for (const auto& entry : std::filesystem::directory_iterator(directory)) {
     const std::filesystem::path name = entry.path().filename();
-    const bool leftover = name.extension() == kTemporary &&
+    const bool leftover = is_ours(name.string()) &&
                           entry.symlink_status().type() == std::filesystem::file_type::regular;
     try {
       if (leftover && File(open, name, O_WRONLY | O_NOFOLLOW).lock()) open.remove(name);
     } catch (const std::system_error&) {  // it was renamed meanwhile, or is not ours
     }
   }
+}
+
+}  // namespace
+
+void remove_leftovers(const std::filesystem::path& directory) {
+  remove_leftovers_if(directory, [](const std::string& name) {
+    return std::filesystem::path(name).extension() == kTemporary;
+  });
+}
+
+void remove_leftovers_of(const std::filesystem::path& file) {
+  const std::string begin = file.filename().string() + ".";
+  const std::size_t size = begin.size() + 2 * kRandomBytes + kTemporary.size();
+  remove_leftovers_if(directory_of(file), [&begin, size](const std::string& name) {
+    return name.size() == size && name.starts_with(begin) && name.ends_with(kTemporary);
+  });
 }
 
 void create_private_directories(const std::filesystem::path& directory) {

@@ -141,6 +141,9 @@ void give_second_name(const std::filesystem::path& file, const std::filesystem::
 // still being written stay.
 void remove_leftovers(const std::filesystem::path& directory);
 
+// The same of this file alone, where its directory is not ours.
+void remove_leftovers_of(const std::filesystem::path& file);
+
 // As std::filesystem::create_directories, but those that it makes are their owner's alone, whatever
 // the umask. Throws std::filesystem::filesystem_error.
 void create_private_directories(const std::filesystem::path& directory);

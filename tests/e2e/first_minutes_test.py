@@ -67,6 +67,26 @@ class Prepare(EndToEnd):
         self.assertEqual(tokens[0], tokens[1] + tokens[2] + tokens[1][-2:])  # the third is its end alone
         self.assertIn("nothing stands between two documents", self.prepare(lines, "--field", "body"))
 
+    def test_what_it_prints_is_a_configuration_that_finds_these_files(self):
+        """Also of a directory whose name has quotes and wildcards."""
+        text = self.write("good.txt", "In the beginning God created the heaven and the earth. " * 200)
+        out = self.directory / 'to "[1] *'
+        out.mkdir()
+        (out / "good.bin.0123456789abcdef.tmp").touch()  # of one that was killed
+        (out / "mine.tmp").touch()
+        (out / "other.bin").touch()
+        tokenizer = pathlib.Path(SOURCE) / "tests/golden/tokenizers/gpt2.json"
+        said = self.run_causeway("prepare", tokenizer, text, "--out", out.name)
+        self.assertIn("has other .bin files, and the pattern below takes them too: other.bin", said)
+        self.assertEqual({file.name for file in out.iterdir()}, {"good.bin", "mine.tmp", "other.bin"})
+        (out / "other.bin").unlink()
+        printed = said[said.index("[model]"):].split("\ntokenizer")[0]
+        (self.directory / "c.toml").write_text(printed + '\n[[regions]]\nname = "one"\n')
+        small = [f"--set={key}={value}" for key, value in
+                 {"model.layers": 1, "model.width": 32, "model.context": 8, "train.steps": 4, "train.k": 2,
+                  "train.validation_sequences": 2}.items()]
+        self.run_causeway("simulate", "c.toml", "--out", self.out, "--wan", "none", "--no-baseline", *small)
+
     def test_what_it_does_not_know_is_refused_and_nothing_is_written(self):
         good = self.write("good.txt", "In the beginning")
         broken = self.write("broken.jsonl", {"text": "one"}, {"title": "two"})

@@ -43,7 +43,9 @@ class Export(EndToEnd):
         mine, self.out = self.out, self.directory / "attack"
         self.simulate(self.config(steps=20, name="attack.toml", **DENSE), "--no-baseline", "--set", "run.seed=9")
         attack, self.out = self.out / "regions" / REGIONS[0], mine
-        blob = max((attack / "spool").iterdir(), key=lambda path: path.stat().st_size)
+        named = (attack / "ledger/snapshot").read_bytes()
+        # The snapshot before the last one may be there as well, and has the same size.
+        blob = next(path for path in (attack / "spool").iterdir() if bytes.fromhex(path.name.split("-")[0]) in named)
 
         def change(members):
             contents = {info.name: content for info, content in members[1:]}

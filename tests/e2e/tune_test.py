@@ -37,6 +37,14 @@ class Tune(EndToEnd):
         self.assert_measured_as_recommended(tuning)
         self.assertEqual(tuning["recommended"]["variant"], "streaming")
 
+    def test_what_was_found_is_shown_also_where_its_files_cannot_be_written(self):
+        out = self.directory / "out"
+        (out / "tune.json").mkdir(parents=True)
+        said = self.run_causeway("tune", self.config(**DENSE), *TIMED, "--k", 10, "--codec", DENSE["codec"], "--variant",
+                                 "synchronous", "--cache", self.directory / "cache", "--out", out, code=1)
+        self.assertIn("Recommended: K = 10", said)
+        self.assertIn("tune.json", said)
+
     def test_a_run_s_own_links_serve_another_tuning_and_its_real_runs(self):
         # So large that its payloads say something about a link's rate.
         run = self.simulate(self.config(**DENSE), *TIMED, "--set", "model.width=256", "--no-baseline", "--sample-tokens", 0)

@@ -64,7 +64,11 @@ class PriceFile {
     for (const std::string& key : keys) {
       if (!table.contains(key)) refuse("a [[price]] needs from, to and per_gb");
     }
-    prices.per_gb[{region(table, "from"), region(table, "to")}] = price(table, "per_gb");
+    const std::string from = region(table, "from"), to = region(table, "to");
+    const std::string pair = "[[price]] from = \"" + from + "\", to = \"" + to + "\" ";
+    if (from == to) refuse(pair + "is no link: what stays in a region costs nothing");
+    if (!prices.per_gb.emplace(std::pair(from, to), price(table, "per_gb")).second)
+      refuse(pair + "is there twice; keep the one that is right");
   }
 
   const std::filesystem::path& file_;

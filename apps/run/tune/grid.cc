@@ -33,8 +33,9 @@ class Chooser {
         in_(input),
         regions_(names_of(input.config)),
         ks_chosen_(grid_.ks.empty()) {
-    grid_.variants = variants_of(grid_);
+    grid_.variants = without_repeats(variants_of(grid_));
     if (grid_.topologies.empty()) grid_.topologies = {in_.config.links.topology};
+    grid_.topologies = without_repeats(grid_.topologies);
     if (grid_.exchanges.empty()) grid_.exchanges = {in_.config.sync.rules.exchange};
     if (ks_chosen_) {
       const double own_s = one_exchange_s(in_.probe.codecs.front(), 1);

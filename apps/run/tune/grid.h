@@ -1,6 +1,7 @@
 // Which choices a tuning tries: what was asked for, and else what suits the run and its links.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -24,6 +25,15 @@ struct Choices {
   std::vector<diloco::tuner::Row> rows;  // yet to be predicted
   std::vector<std::string> warnings;     // of what was asked for and cannot be
 };
+
+// A choice that is there twice would be its own runner-up, and be measured twice.
+template <typename T>
+std::vector<T> without_repeats(const std::vector<T>& choices) {
+  std::vector<T> once;
+  for (const T& choice : choices)
+    if (std::ranges::find(once, choice) == once.end()) once.push_back(choice);
+  return once;
+}
 
 // Those that are tried, with the most steps that may hide an exchange of streaming.
 std::vector<diloco::tuner::Overlap> overlaps_of(const Grid& grid, const Config& config);

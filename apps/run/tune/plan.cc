@@ -136,7 +136,7 @@ class Planner {
  private:
   void probe_codecs() {
     note_("measuring codecs");
-    std::vector<std::string> codecs = options_.codecs;
+    std::vector<std::string> codecs = without_repeats(options_.codecs);
     put_first(codecs, config_.codec.matrix);
     double slowest_s = 0;
     for (const auto& [region, step_s] : recording_.step_s) slowest_s = std::max(slowest_s, step_s);

@@ -27,7 +27,12 @@ Json finite(double value) {
   return std::isfinite(value) ? Json(value) : Json(nullptr);
 }
 
-Json to_json(const tuner::Row& row) {
+// Of traffic: not known without prices.
+Json money(const Tuning& tuning, double value) {
+  return tuning.prices.given ? Json(value) : Json(nullptr);
+}
+
+Json to_json(const Tuning& tuning, const tuner::Row& row) {
   return {{"k", row.k},
           {"inner_optimizer", row.inner.empty() ? Json(nullptr) : Json(row.inner)},
           {"codec", row.codec},
@@ -45,8 +50,8 @@ Json to_json(const tuner::Row& row) {
           {"predicted_round_p95_s", row.round_s_p95},
           {"participation", row.participation},
           {"bytes_per_round", row.sent_bytes},
-          {"cost_per_round", row.cost_per_round},
-          {"cost_to_loss", row.cost_to_loss},
+          {"cost_per_round", money(tuning, row.cost_per_round)},
+          {"cost_to_loss", money(tuning, row.cost_to_loss)},
           {"complete", row.complete}};
 }
 
@@ -134,14 +139,14 @@ Json comparison(const Tuning& tuning) {
     return Json{{"k", other.k},
                 {"predicted_time_to_loss_s", other.time_to_loss_s},
                 {"saved_s", other.time_to_loss_s - best.time_to_loss_s},
-                {"saved_cost", other.cost_to_loss - best.cost_to_loss}};
+                {"saved_cost", money(tuning, other.cost_to_loss - best.cost_to_loss)}};
   };
   const double synchronous_s = tuning.synchronous_time_s();
   return {{"synchronous_every_step",
            {{"steps", tuning.synchronous_steps()},
             {"predicted_time_to_loss_s", synchronous_s},
             {"saved_s", synchronous_s - best.time_to_loss_s},
-            {"saved_cost", tuning.synchronous_cost() - best.cost_to_loss},
+            {"saved_cost", money(tuning, tuning.synchronous_cost() - best.cost_to_loss)},
             {"extra_steps_share",
              tuner::steps_factor(best, tuning.price) / tuning.price.lockstep_factor - 1}}},
           {"half_k", against(tuning.recommendation->half)},
@@ -270,7 +275,7 @@ std::string tuning_json(const Tuning& tuning) {
     json["recommended_k"] = best.k;
     json["interval"] = {tuning.recommendation->low, tuning.recommendation->high};
     json["confidence"] = tuning.confidence;
-    json["recommended"] = to_json(best);
+    json["recommended"] = to_json(tuning, best);
     json["settings"] = tuning.settings;
     json["comparison"] = comparison(tuning);
   } else {
@@ -300,7 +305,7 @@ std::string tuning_json(const Tuning& tuning) {
   json["link_probes"] = Json::array();
   for (const LinkProbe& link : tuning.link_probes) json["link_probes"].push_back(to_json(link));
   json["rows"] = Json::array();
-  for (const tuner::Row& row : tuning.forecast.rows) json["rows"].push_back(to_json(row));
+  for (const tuner::Row& row : tuning.forecast.rows) json["rows"].push_back(to_json(tuning, row));
   return json.dump(2) + "\n";
 }
 

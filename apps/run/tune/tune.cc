@@ -1,10 +1,13 @@
 #include "apps/run/tune/tune.h"
 
+#include <fcntl.h>
+
 #include <algorithm>
 #include <charconv>
 #include <chrono>
 #include <cmath>
 #include <limits>
+#include <optional>
 
 #include <fmt/format.h>
 
@@ -14,8 +17,11 @@
 #include "apps/run/probe/program_probe.h"
 #include "apps/run/probe/runs.h"
 #include "apps/run/region/region_files.h"
+#include "apps/run/tune/grid.h"
 #include "apps/run/tune/links.h"
 #include "apps/run/tune/side_by_side.h"
+#include "inter/base/file.h"
+#include "inter/base/text.h"
 
 namespace causeway::run {
 namespace {
@@ -23,6 +29,7 @@ namespace {
 namespace tuner = diloco::tuner;
 
 constexpr std::uint32_t kMeasuredRounds = 8;
+constexpr const char* kMeasured = "measured";  // where real runs are
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
 
 std::vector<std::string> default_codecs(const Config& config) {
@@ -60,15 +67,22 @@ std::map<std::string, double> parse_step_s(const std::vector<std::string>& texts
                                            const std::vector<std::string>& regions) {
   std::map<std::string, double> out;
   for (const std::string& text : texts) {
+    const auto refuse = [&text](const std::string& why) {
+      throw ConfigError("--region-step-ms " + text + ": " + why);
+    };
     const std::size_t equals = text.find('=');
     double ms = 0;
     const char* const end = text.data() + text.size();
-    const bool named = equals != std::string::npos &&
-                       std::ranges::find(regions, text.substr(0, equals)) != regions.end();
-    if (!named || std::from_chars(text.data() + equals + 1, end, ms).ptr != end || !(ms > 0)) {
-      throw ConfigError("--region-step-ms " + text + ": must be REGION=MILLISECONDS");
+    if (equals == std::string::npos ||
+        std::from_chars(text.data() + equals + 1, end, ms).ptr != end || !(ms > 0)) {
+      refuse("must be REGION=MILLISECONDS");
     }
-    out[text.substr(0, equals)] = ms / 1e3;
+    const std::string region = text.substr(0, equals);
+    std::string known;
+    for (const std::string& one : regions) inter::append_item(known, one);
+    if (std::ranges::find(regions, region) == regions.end())
+      refuse("the run has no such region; it has " + known);
+    if (!out.emplace(region, ms / 1e3).second) refuse("the region is there already; name it once");
   }
   return out;
 }
@@ -96,6 +110,7 @@ class Tuner {
           "regions: tune needs two regions or more; one region exchanges nothing, so any K will "
           "do");
     out_.warnings = not_rehearsed(config_);
+    if (runs_programs()) claim_work();
     const wan_sim::Scenario links = read_links();
     if (!options_.prices.empty()) {
       std::vector<std::string> known = links.regions;
@@ -120,6 +135,22 @@ class Tuner {
   }
 
  private:
+  bool runs_programs() const {
+    return options_.measure_s > 0 || options_.measure_all || !options_.worker.empty();
+  }
+
+  // Two at a time would remove each other's runs while these go on.
+  void claim_work() {
+    std::filesystem::create_directories(work());
+    work_lock_.emplace(work() / "lock", O_RDWR | O_CREAT | O_CLOEXEC);
+    if (!work_lock_->lock()) {
+      throw ConfigError("--cache " + options_.cache.string() +
+                        ": another `causeway tune` measures there; wait until it has ended, or "
+                        "name another directory");
+    }
+    std::filesystem::remove_all(work() / kMeasured);  // of one that was killed
+  }
+
   wan_sim::Scenario read_links() {
     if (!options_.links_run.empty()) {
       out_.links = "as measured by " + options_.links_run.string();
@@ -146,7 +177,8 @@ class Tuner {
 
   void probe_machine() {
     note_("probing: inner steps and codecs");
-    const auto codecs = options_.codecs.empty() ? default_codecs(config_) : options_.codecs;
+    const auto codecs =
+        options_.codecs.empty() ? default_codecs(config_) : without_repeats(options_.codecs);
     const ProbeOptions how{.seconds = options_.probe_s,
                            .step_s = options_.step_s,
                            .codecs = codecs,
@@ -346,7 +378,7 @@ class Tuner {
   // Timed steps on real processes: this host's cores are no measure of the regions'.
   void measure(const wan_sim::Scenario& links) {
     const auto begin = std::chrono::steady_clock::now();
-    const RealRuns runs = real_runs("measured");
+    const RealRuns runs = real_runs(kMeasured);
     const auto step_ms = static_cast<std::uint32_t>(
         std::max(1L, std::lround(1e3 * slowest_step_s(predict_input(links)))));
     for (const std::size_t i : rows_to_measure()) {
@@ -423,6 +455,7 @@ class Tuner {
   std::filesystem::path links_file_;
   std::map<std::string, double> step_s_;  // of regions that differ
   double other_inner_step_ratio_ = 1;
+  std::optional<inter::File> work_lock_;
   Tuning out_;
 };
 

@@ -58,7 +58,7 @@ std::vector<LoggedRound> applied_rounds(const std::filesystem::path& region_dire
   return rounds;
 }
 
-std::string RoundLines::next(const LoggedRound& round) {
+std::string RoundLines::next(const LoggedRound& round, Clock::time_point now) {
   std::string line = "round " + of_all(round.round + 1, rounds_) + ": step " +
                      format_steps(round.step, steps_, " of ");
   if (round.loss) line += ", loss " + format_fixed(*round.loss, 4);
@@ -69,7 +69,7 @@ std::string RoundLines::next(const LoggedRound& round) {
   if (before_) {
     const LoggedRound& before = *before_;
     const double waited_s = std::max(0.0, round.wait_s - before.wait_s);
-    line += ", took " + format_duration(std::max(0.0, round.time_unix_s - before.time_unix_s)) +
+    line += ", took " + format_duration(std::chrono::duration<double>(now - before_at_).count()) +
             ", " + format_duration(waited_s) + " of it without steps";
     if (!round.waited_for.empty()) line += " (waited most for " + round.waited_for + ")";
     if (round.wan_tx_bytes >= before.wan_tx_bytes)
@@ -77,6 +77,7 @@ std::string RoundLines::next(const LoggedRound& round) {
   }
   if (round.left_s) line += ", about " + format_duration(*round.left_s) + " left";
   before_ = round;
+  before_at_ = now;
   return line;
 }
 

@@ -1,6 +1,7 @@
 // Rounds as a region's events.jsonl has them, and as a line that people read.
 #pragma once
 
+#include <chrono>
 #include <cstdint>
 #include <filesystem>
 #include <optional>
@@ -34,18 +35,21 @@ Sample sample_of(const LoggedRound& round);
 // In file order; a round that was applied again after a restart is there again.
 std::vector<LoggedRound> applied_rounds(const std::filesystem::path& region_directory);
 
-// Turns rounds into lines, with what each took.
+// Turns rounds into lines, with what each took. A change of the host's date does not move that.
 class RoundLines {
  public:
+  using Clock = std::chrono::steady_clock;
+
   // `steps` of the run; `rounds` of the run, 0: not known.
   RoundLines(std::uint64_t steps, std::uint64_t rounds) : steps_(steps), rounds_(rounds) {}
 
   // "round 12 of 60: step 240 of 1,200, loss 2.5123, ... took 12.3 s, about 9 min 50 s left"
-  std::string next(const LoggedRound& round);
+  std::string next(const LoggedRound& round, Clock::time_point now = Clock::now());
 
  private:
   std::uint64_t steps_, rounds_;
   std::optional<LoggedRound> before_;
+  Clock::time_point before_at_;
 };
 
 }  // namespace causeway::run

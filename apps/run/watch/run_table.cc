@@ -101,8 +101,8 @@ std::string totals(const std::vector<SeenRegion>& regions, const std::vector<Reg
   const std::string whose =
       seen == regions.size() ? "all" : fmt::format("{} of {} regions", seen, regions.size());
   return whose + ": " + format_count(version) + " rounds, " + format_count(std::uint64_t(tokens)) +
-         " tokens, " + format_count(std::uint64_t(rate)) + " tokens/s, " + format_bytes(sent) +
-         " sent" +
+         " tokens, " + (finished ? "" : format_count(std::uint64_t(rate)) + " tokens/s, ") +
+         format_bytes(sent) + " sent" +
          (finished     ? ", finished"
           : left_s < 0 ? ""
                        : ", about " + format_duration(left_s) + " left") +

@@ -31,6 +31,15 @@ TEST(RunDirectory, HoldsConfigurationAndCertificates) {
   EXPECT_GT(run.read_spent().began_s, 0);
 }
 
+TEST(RunDirectory, TakesTheLongestNames) {
+  const TemporaryDirectory directory;
+  Config config = load_text(kSmallConfig);
+  config.name = std::string(63, 'r');
+  config.regions.front().name = std::string(63, 'a');
+  const RunDirectory run(directory / "run", config, false);
+  EXPECT_TRUE(std::filesystem::exists(run.certificates() / (std::string(63, 'a') + ".crt")));
+}
+
 TEST(RunDirectory, ARunIsNotOverwritten) {
   const TemporaryDirectory directory;
   const Config config = load_text(kSmallConfig);

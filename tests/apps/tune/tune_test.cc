@@ -1,6 +1,8 @@
 // What surrounds the rehearsals of a tuning: links, recordings, calibrations, reports.
 #include "apps/run/tune/tune.h"
 
+#include <fcntl.h>
+
 #include <algorithm>
 #include <cmath>
 #include <map>
@@ -18,6 +20,7 @@
 #include "apps/run/tune/calibration.h"
 #include "apps/run/tune/loss_table.h"
 #include "apps/run/tune/plan.h"
+#include "inter/base/file.h"
 #include "tests/apps/tune/tune_fixture.h"
 
 namespace causeway::run {
@@ -69,7 +72,42 @@ TEST_F(TuneTest, ASlowRegionIsGivenByName) {
   const double twice = tuned(slow).forecast.rows.back().round_s;
   EXPECT_GT(twice, 1.5 * tuned(options()).forecast.rows.back().round_s);
   slow.region_step_s = {"asia=100"};
-  EXPECT_THROW(tuned(slow), ConfigError);
+  EXPECT_THAT([&] { tuned(slow); },
+              ThrowsMessage<ConfigError>(HasSubstr("the run has no such region; it has us, eu")));
+  slow.region_step_s = {"eu=100", "eu=200"};
+  EXPECT_THAT([&] { tuned(slow); }, ThrowsMessage<ConfigError>(HasSubstr("name it once")));
+}
+
+// Each would remove the other's runs.
+TEST_F(TuneTest, TwoDoNotMeasureInOneDirectory) {
+  TuneOptions asked = options();
+  asked.measure_s = 1;
+  std::filesystem::create_directories(asked.cache / "work");
+  inter::File other(asked.cache / "work" / "lock", O_RDWR | O_CREAT);
+  ASSERT_TRUE(other.lock());
+  EXPECT_THAT([&] { tuned(asked); },
+              ThrowsMessage<ConfigError>(HasSubstr("another `causeway tune` measures there")));
+  asked.measure_s = 0;
+  EXPECT_NO_THROW(tuned(asked)) << "it starts no programs";
+}
+
+// A second is not enough for any row: nothing new is there afterwards.
+TEST_F(TuneTest, WhatAKilledOneMeasuredIsRemoved) {
+  TuneOptions asked = options();
+  asked.measure_s = 1;
+  const auto left = asked.cache / "work" / "measured" / "row-7";
+  std::filesystem::create_directories(left);
+  tuned(asked);
+  EXPECT_FALSE(std::filesystem::exists(left));
+}
+
+TEST_F(TuneTest, WhatIsNamedTwiceIsTriedOnce) {
+  TuneOptions once = options(), twice = options();
+  once.codecs = {"dense:int8"};
+  twice.codecs = {"dense:int8", "dense:int8"};
+  once.grid.variants = {diloco::tuner::Variant::eager};
+  twice.grid.variants = {diloco::tuner::Variant::eager, diloco::tuner::Variant::eager};
+  EXPECT_EQ(tuned(twice).forecast.rows.size(), tuned(once).forecast.rows.size());
 }
 
 TEST_F(TuneTest, ARegionThatIsNoneIsRefusedBeforeAnythingIsMeasured) {
@@ -96,12 +134,22 @@ TEST_F(TuneTest, TrafficCostsWhatTheTableSays) {
             0);
 }
 
+TEST_F(TuneTest, WithoutPricesTheCostIsNotKnown) {
+  const auto json = nlohmann::json::parse(tuning_json(tuned(options())));
+  EXPECT_TRUE(json["rows"][0].at("cost_to_loss").is_null());
+  EXPECT_TRUE(json["recommended"].at("cost_per_round").is_null());
+  EXPECT_TRUE(json["comparison"]["synchronous_every_step"].at("saved_cost").is_null());
+}
+
 TEST_F(TuneTest, APriceThatWouldBeOverlookedIsRefused) {
   const std::vector<std::string> known = {"us", "eu"};
-  for (const char* text : {"[[price]]\nfrom = 'us'\n", "[[price]]\nfrom='us'\nto='ue'\nper_gb=1\n",
-                           "[[prices]]\nfrom='us'\nto='eu'\nper_gb=1\n", "default_per_GB = 1\n",
-                           "default_per_gb = '1'\n", "default_per_gb = -1\n", "price = 3\n",
-                           "[[price]]\nfrom='us'\nto='eu'\nper_gb=1\nper_tb=1\n"}) {
+  for (const char* text :
+       {"[[price]]\nfrom = 'us'\n", "[[price]]\nfrom='us'\nto='ue'\nper_gb=1\n",
+        "[[prices]]\nfrom='us'\nto='eu'\nper_gb=1\n", "default_per_GB = 1\n",
+        "default_per_gb = '1'\n", "default_per_gb = -1\n", "price = 3\n",
+        "[[price]]\nfrom='us'\nto='eu'\nper_gb=1\nper_tb=1\n",
+        "[[price]]\nfrom='us'\nto='us'\nper_gb=1\n",
+        "price = [{from='us', to='eu', per_gb=1}, {from='us', to='eu', per_gb=2}]\n"}) {
     EXPECT_THROW(load_prices(write("bad.toml", text), known), ConfigError) << text;
   }
 }

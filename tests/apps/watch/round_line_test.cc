@@ -11,6 +11,10 @@ namespace {
 using testing::HasSubstr;
 using testing::Not;
 
+RoundLines::Clock::time_point second(int number) {
+  return RoundLines::Clock::time_point(std::chrono::seconds(number));
+}
+
 LoggedRound round_at(std::uint64_t number, double time_s) {
   return {.round = number,
           .step = 20 * (number + 1),
@@ -34,11 +38,11 @@ TEST(RoundLines, TheFirstSaysWhatIsKnownWithoutAnEarlierOne) {
 
 TEST(RoundLines, TheNextSaysWhatItTookForWhomItWaitedAndWhatIsLeft) {
   RoundLines lines(1200, 60);
-  lines.next(round_at(0, 100));
-  LoggedRound second = round_at(1, 110);
-  second.val_loss = 2.75;
-  second.left_s = 580;
-  EXPECT_EQ(lines.next(second),
+  lines.next(round_at(0, 100), second(0));
+  LoggedRound another = round_at(1, 110);
+  another.val_loss = 2.75;
+  another.left_s = 580;
+  EXPECT_EQ(lines.next(another, second(10)),
             "round 2 of 60: step 40 of 1,200, loss 2.5000, validation loss 2.7500, 1,234 tokens/s, "
             "3 regions, took 10 s, 2.0 s of it without steps (waited most for west), sent 1.00 MB, "
             "about 9 min 40 s left");
@@ -56,13 +60,21 @@ TEST(RoundLines, ALossMayBeZeroOrLessAndIsLeftOutWhereItIsNotKnown) {
   EXPECT_THAT(lines.next(round), Not(HasSubstr("loss")));
 }
 
+// Somebody set the host's date ten hours forward.
+TEST(RoundLines, WhatARoundTookDoesNotFollowTheDate) {
+  RoundLines lines(1200, 60);
+  lines.next(round_at(0, 100), second(0));
+  EXPECT_THAT(lines.next(round_at(1, 36'110), second(10)), HasSubstr("took 10 s"));
+  EXPECT_THAT(lines.next(round_at(2, 120), second(30)), HasSubstr("took 20 s"));
+}
+
 TEST(RoundLines, CountersThatBeginAnewAndTheLastRoundGiveNoNonsense) {
   RoundLines lines(40, 2);
-  lines.next(round_at(0, 100));
+  lines.next(round_at(0, 100), second(0));
   LoggedRound last = round_at(1, 99);
   last.wan_tx_bytes = 10;
   last.wait_s = 0;
-  const std::string line = lines.next(last);
+  const std::string line = lines.next(last, second(0));
   EXPECT_THAT(line, HasSubstr("took 0.0 s, 0.0 s of it"));
   EXPECT_THAT(line, Not(HasSubstr("sent")));
   EXPECT_THAT(line, Not(HasSubstr("left")));

@@ -101,6 +101,7 @@ TEST(RunTable, WhoNoLongerAnswersAfterTheEndHasEnded) {
   const std::string table = run_table({over, gone});
   EXPECT_THAT(table, HasSubstr("ended\n"));
   EXPECT_THAT(table, HasSubstr(", finished"));
+  EXPECT_THAT(table, Not(HasSubstr(" tokens/s, "))) << "nobody trains any more";
   EXPECT_THAT(table, Not(HasSubstr("refused")));
 }
 

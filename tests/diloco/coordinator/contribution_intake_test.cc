@@ -146,5 +146,28 @@ TEST_F(ContributionIntakeTest, OffersASnapshotThatIsInTheSpool) {
   EXPECT_EQ(blobs.front().size_bytes, 2000);
 }
 
+// The others had the last version before this worker had written it: its coordinator closes
+// already, and waits for it.
+TEST_F(ContributionIntakeTest, KeepsTheSnapshotOfTheLastVersionAfterTheEnd) {
+  begin();
+  region_->ending_.finish({0, "the run is complete"});
+  region_->ending_.close();
+  intake_->take_snapshot({}, file(2000));
+  copy();
+  const auto kept = read_snapshot(region_->options_.directory / "ledger" / "snapshot");
+  ASSERT_TRUE(kept);
+  EXPECT_EQ(kept->blob.size_bytes, 2000);
+  EXPECT_TRUE(region_->directory_.spool().has(kept->blob));
+}
+
+TEST_F(ContributionIntakeTest, TakesNoSnapshotOnceItWasStopped) {
+  begin();
+  region_->ending_.finish({130, "interrupted"});
+  region_->ending_.close();
+  intake_->take_snapshot({}, file(2000));
+  copy();
+  EXPECT_TRUE(region_->directory_.spool().complete().empty());
+}
+
 }  // namespace
 }  // namespace causeway::diloco

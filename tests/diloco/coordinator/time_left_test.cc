@@ -1,3 +1,4 @@
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include "diloco/coordinator/status_files.h"
@@ -51,6 +52,23 @@ TEST(TimeLeft, ARoundThatBeganBeforeTheWorkerAttachedCountsByTheStepsOfTheRun) {
     const std::string line = files.add_round(applied, status);
     EXPECT_NE(line.find("\"step\":" + std::to_string(20 * (round + 1))), std::string::npos) << line;
   }
+}
+
+// Between two rounds of a second somebody sets the host's date by hours: the run takes no longer.
+TEST(TimeLeft, IsCountedByAClockThatNobodySets) {
+  const test::TemporaryDirectory directory;
+  StatusFiles files(directory.path(), "east");
+  RegionStatus status;
+  status.steps = 1000;
+  std::string line;
+  for (Round round = 0; round < 2; ++round) {
+    AppliedRound applied;
+    applied.record.round = status.round = round;
+    applied.steps_so_far = 20 * (round + 1);
+    const StatusFiles::Clock::time_point at(std::chrono::seconds(10 * round));
+    line = files.add_round(applied, status, at);
+  }
+  EXPECT_THAT(line, testing::HasSubstr("\"left_s\":480.0,"));
 }
 
 }  // namespace

@@ -266,6 +266,17 @@ TEST(Leftovers, AreRemovedUnlessTheyAreBeingWritten) {
   EXPECT_EQ(content_of(directory.path() / "state"), "new");
 }
 
+TEST(Leftovers, OfOneFileAreNoOthersFiles) {
+  const test::TemporaryDirectory directory;
+  for (const char* name : {"a.bin.0123456789abcdef.tmp", "a.bin.tmp", "a.bin.notes of mine.tmp",
+                           "ab.bin.0123456789abcdef.tmp", "a.bin"}) {
+    write(directory.path() / name, "text");
+  }
+  remove_leftovers_of(directory.path() / "a.bin");
+  EXPECT_FALSE(fs::exists(directory.path() / "a.bin.0123456789abcdef.tmp"));
+  EXPECT_EQ(files_in(directory.path()), 4U);
+}
+
 TEST(PrivateDirectories, AreTheirOwnersAloneWhateverTheUmask) {
   const test::TemporaryDirectory directory;
   const mode_t before = ::umask(0);
