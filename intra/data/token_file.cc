@@ -20,7 +20,7 @@ namespace {
 
 static_assert(std::endian::native == std::endian::little, "token files are little-endian");
 
-[[noreturn]] void refuse_file(const MappedFile& file, const std::string& why) {
+[[noreturn]] void refuse_data(const MappedFile& file, const std::string& why) {
   throw std::system_error(Errc::bad_data, file.path().string() + " " + why);
 }
 
@@ -95,7 +95,7 @@ TokenFile::Place TokenFile::place_in(const MappedFile& file, DataOptions::Format
 TokenFile::Place TokenFile::plain_place(const MappedFile& file, std::size_t width) {
   const std::size_t size = file.bytes().size();
   if (size % width != 0) {
-    refuse_file(
+    refuse_data(
         file,
         fmt::format("has {} bytes, not a multiple of the {} bytes of a token; check data.format",
                     size, width));
@@ -110,7 +110,7 @@ TokenFile::Place TokenFile::llmc_place(const MappedFile& file) {
   constexpr std::int32_t kMagicLlama3 = 20240801, kVersionLlama3 = 7;  // uint32 tokens
   const std::span<const std::byte> bytes = file.bytes();
   if (bytes.size() < kHeaderBytes)
-    refuse_file(file, "is too short for llm.c's 1024-byte header; check data.format");
+    refuse_data(file, "is too short for llm.c's 1024-byte header; check data.format");
   const auto magic = load<std::int32_t>(bytes.data());
   const auto version = load<std::int32_t>(bytes.data() + 4);
   const auto count = load<std::int32_t>(bytes.data() + 8);
@@ -118,15 +118,15 @@ TokenFile::Place TokenFile::llmc_place(const MappedFile& file) {
   if (magic == kMagicGpt2 && version == kVersionGpt2) width = 2;
   if (magic == kMagicLlama3 && version == kVersionLlama3) width = 4;
   if (width == 0) {
-    refuse_file(file,
+    refuse_data(file,
                 fmt::format("has magic {} and version {}; a .bin shard of llm.c has 20240520 and 1 "
                             "(uint16 tokens) or 20240801 and 7 (uint32 tokens)",
                             magic, version));
   }
-  if (count <= 0) refuse_file(file, fmt::format("says that it has {} tokens", count));
+  if (count <= 0) refuse_data(file, fmt::format("says that it has {} tokens", count));
   const std::size_t expected = kHeaderBytes + width * static_cast<std::size_t>(count);
   if (bytes.size() != expected) {
-    refuse_file(
+    refuse_data(
         file, fmt::format("has {} bytes where its header's {} tokens need {}; copy the file again",
                           bytes.size(), count, expected));
   }
@@ -154,7 +154,7 @@ void TokenFile::check_all() const {
     if (largest < vocabulary_) continue;
     std::uint64_t i = block;
     while (token(i) < vocabulary_) ++i;
-    refuse_file(file_, fmt::format("has token {} at position {}, but model.vocabulary is {}",
+    refuse_data(file_, fmt::format("has token {} at position {}, but model.vocabulary is {}",
                                    token(i), i, vocabulary_));
   }
 }
