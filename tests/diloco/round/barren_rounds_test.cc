@@ -55,6 +55,7 @@ TEST(BarrenRounds, AfterARoundThatListsSomethingThreeEndTheRunAgain) {
   ASSERT_TRUE(rounds.start(5));
   rounds.add_record(0, Time{0});
   EXPECT_FALSE(rounds.awaits_others());
+  EXPECT_FALSE(rounds.ends_at());
   rounds.add_record(3, Time{0});
   EXPECT_EQ(rounds.ends_at(), kGoodbyeOfTest);
 }
@@ -71,6 +72,8 @@ TEST(BarrenRounds, WaitForOthersOnlySoLongAsTheyStayAway) {
   EXPECT_TRUE(rounds.awaits_others()) << "they may be about to end";
   rounds.look_for_others(false, kPatienceOfTest, seconds{55});
   EXPECT_EQ(rounds.ends_at(), seconds{135}) << "they were";
+  rounds.look_for_others(true, kPatienceOfTest, seconds{100});
+  EXPECT_TRUE(rounds.awaits_others()) << "these have just come";
 }
 
 TEST(BarrenRounds, HaveMetTheOthersWhenTheseStay) {
