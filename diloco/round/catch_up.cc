@@ -2,33 +2,14 @@
 
 #include <algorithm>
 #include <set>
+#include <string>
 #include <utility>
 
 #include <fmt/format.h>
 
 namespace causeway::diloco {
-namespace {
-
-constexpr Round kRoundsFetched = 256;  // at once
-// Snapshots that were something else, by the word of one region: none of its own is taken any more.
-constexpr int kWrongMax = 3;
-
-// Its newest, or one that it keeps for whoever fetches it.
-bool offers(const Status& peer, const Snapshot& snapshot) {
-  return peer.snapshot == snapshot || std::ranges::count(peer.older, snapshot) > 0;
-}
-
-}  // namespace
 
 // ---- Questions ----
-
-bool CatchUp::can_replay(Round from) const {
-  const Round missing = region_.spool.first_missing(from);
-  if (missing == region_.history.version() || region_.peers.any_has_payloads(missing)) return true;
-  // The record came before the word of those that have what it lists.
-  const bool newest = missing + 1 == region_.history.version();
-  return newest && region_.peers.any_has_newest_payloads(missing);
-}
 
 bool CatchUp::replays_in_vain(Round from) const {
   const Round missing = region_.spool.first_missing(from);
@@ -120,12 +101,9 @@ void CatchUp::on_checked(const Snapshot& snapshot, bool right) {
     region_.spool.adopt_target();
 }
 
-// Its bytes may be something that others name.
 void CatchUp::refuse(const Snapshot& snapshot) {
-  refused_.insert(snapshot);
-  if (region_.spool.target() != snapshot) return;
-  for (const std::string& peer : announcers_) ++wrong_announced_[peer];
-  region_.spool.drop_target();
+  offers_.refuse(snapshot);
+  if (region_.spool.target() == snapshot) region_.spool.drop_target();
 }
 
 void CatchUp::check_state() {
@@ -175,14 +153,11 @@ void CatchUp::choose_target() {
   region_.spool.aim_at(find_target());
   const std::optional<Snapshot>& target = region_.spool.target();
   if (before && target && target != before) note_loss(*before);
-  if (target != before) announcers_.clear();
+  if (target != before) offers_.forget_announcers();
   if (before && target != before && !target_is_needed_) chase_.back_off();
   target_is_needed_ = needs_snapshot();
   if (!target) return;
-  for (const std::string& name : region_.peers.linked()) {
-    const Status* status = region_.peers.status(name);
-    if (status != nullptr && offers(*status, *target)) announcers_.insert(name);
-  }
+  offers_.note_announcers(*target);
   check_target();
 }
 
@@ -207,41 +182,15 @@ void CatchUp::check_target() {
 
 // A peer's snapshot to adopt: the payloads that the worker would need are gone everywhere, or it
 // does not come nearer with them, or its state is wrong, and this region's own snapshot does not
-// help. First of whoever announced the fewest that were something else.
+// help.
 std::optional<Snapshot> CatchUp::find_target() const {
   if (!region_.worker.attached()) return {};
   const bool needs = needs_snapshot();
   if (!needs && !chase_.in_vain()) return {};
   if (needs ? own_snapshot_helps() : leaps()) return {};
-  std::optional<Snapshot> best;
-  int wrong_of_best = 0;
-  for (const std::string& name : region_.peers.linked()) {
-    const Status* status = region_.peers.status(name);
-    if (status == nullptr || !status->snapshot) continue;
-    if (status->revision != region_.history.revision())
-      continue;  // it may be of what was taken back
-    const std::optional<Snapshot> begun = begun_of(*status);
-    const Snapshot offered = begun.value_or(*status->snapshot);
-    if (!may_be_taken(name, offered) || !is_of_help(offered)) continue;
-    if (begun) return offered;
-    const int wrong = wrong_announced_by(name) + (is_remade(offered) ? 1 : 0);
-    const bool better = !best || wrong < wrong_of_best ||
-                        (wrong == wrong_of_best && offered.version > best->version);
-    if (!better) continue;
-    best = offered;
-    wrong_of_best = wrong;
-  }
-  return best;
-}
-
-// That it offers and that is on its way here, or was before this process started.
-std::optional<Snapshot> CatchUp::begun_of(const Status& peer) const {
-  const std::optional<Snapshot>& target = region_.spool.target();
-  if (target && offers(peer, *target)) return target;
-  const auto one = std::ranges::find_if(peer.older, [this](const Snapshot& older) {
-    return region_.spool.begun().contains(older.blob);
+  return offers_.best([this](const Snapshot& offered) {
+    return !room_.never_fits(offered.blob) && is_of_help(offered);
   });
-  return one == peer.older.end() ? std::nullopt : std::optional(*one);
 }
 
 // It can do nothing without one.
@@ -277,39 +226,6 @@ bool CatchUp::is_worth_its_bytes(const Snapshot& offered) const {
   return missing_bytes == 0 || missing_bytes >= 2 * offered.blob.size_bytes;
 }
 
-bool CatchUp::may_be_taken(const std::string& peer, const Snapshot& offered) const {
-  // Without bytes it would stand for the initial weights.
-  if (offered.blob.size_bytes == 0 || room_.never_fits(offered.blob)) return false;
-  if (region_.fetcher.in_vain(offered.blob)) return false;
-  if (wrong_announced_by(peer) >= kWrongMax || refused_.contains(offered)) return false;
-  const bool recorded = offered.version < region_.history.version() ||
-                        (offered.version == 0 && region_.agreement.origin());
-  return recorded || !contradicted({offered.version, offered.state});
-}
-
-int CatchUp::wrong_announced_by(const std::string& peer) const {
-  const auto found = wrong_announced_.find(peer);
-  return found == wrong_announced_.end() ? 0 : found->second;
-}
-
-// Of what the run begins with, the log names a file.
-bool CatchUp::is_remade(const Snapshot& offered) const {
-  const std::optional<Origin>& origin = region_.agreement.origin();
-  return offered.version == 0 && origin && offered.blob != origin->blob;
-}
-
-// No record says what the last version is, and at the end of the run none will.
-bool CatchUp::contradicted(const Applied& state) const {
-  int alike = 0, otherwise = 0;
-  for (const std::string& name : region_.peers.up()) {
-    const Status* status = region_.peers.status(name);
-    if (status == nullptr || !status->applied || status->applied->version != state.version)
-      continue;
-    status->applied == state ? ++alike : ++otherwise;
-  }
-  return otherwise > 0 && alike <= otherwise;
-}
-
 void CatchUp::fetch(Time now) {
   Needs needs = needed();
   if (room_.make_for(needs)) needs = needed();
@@ -334,88 +250,17 @@ void CatchUp::expect(const inter::BlobId& payload, const std::string& peer, Time
 }
 
 Needs CatchUp::needed() const {
-  Needs needs;
-  if (region_.options.witness) return needs;
-  std::vector<Need>& blobs = needs.blobs;
-  const Round version = region_.history.version();
-  needs.leap = region_.spool.target() && needs_snapshot();
-  needs.from = replay_from();
-  // What it needs no sooner must not take the room of what it needs next.
-  needs.later = std::min(version, needs.from + 2 * region_.options.pace.fragments);
-  if (needs.leap) add_target(blobs, true);
-  add_listed(blobs, needs.from, needs.later, true);
-  const bool waits_for_others = needs.from == version;  // its worker has applied all there is
-  add_open(blobs, waits_for_others);
-  const std::vector<inter::BlobId> sums = region_.shards.sums();
-  for (std::uint32_t i = 0; i < sums.size(); ++i) {
-    if (!region_.spool.holds(sums[i]))
-      blobs.push_back(
-          {.blob = sums[i], .source = region_.shards.maker_of_sum(i), .urgent = waits_for_others});
-  }
-  add_listed(blobs, needs.later, std::min(version, needs.from + kRoundsFetched), false);
-  if (!needs.leap) add_target(blobs, false);
-  // No room that is made for it would do.
-  std::erase_if(blobs, [this](const Need& need) { return room_.never_fits(need.blob); });
-  return needs;
-}
-
-// Not in the order of names: whoever names something large would take the room of all behind it.
-void CatchUp::add_open(std::vector<Need>& needs, bool urgent) const {
-  std::vector<Need> open;
-  for (const auto& [key, contribution] : region_.contributions.open()) {
-    if (region_.exceeds_share(contribution)) continue;
-    const std::uint64_t claimed_bytes = region_.claimed_bytes(contribution);
-    for (const inter::BlobId& blob : region_.shards.due(contribution)) {
-      if (!region_.spool.holds(blob)) open.push_back({blob, key.region, urgent, claimed_bytes});
-    }
-  }
-  std::ranges::stable_sort(open, {}, &Need::claimed_bytes);
-  needs.insert(needs.end(), open.begin(), open.end());
-}
-
-void CatchUp::add_target(std::vector<Need>& needs, bool urgent) const {
+  if (region_.options.witness) return {};
   const std::optional<Snapshot>& target = region_.spool.target();
-  if (!target || region_.spool.holds(target->blob)) return;
-  const auto has_it = [&](const std::string& name) {
-    const Status* status = region_.peers.status(name);
-    return status != nullptr && offers(*status, *target);
-  };
-  const std::set<std::string>& linked = region_.peers.linked();
-  const auto source = std::ranges::find_if(linked, has_it);
-  if (source != linked.end())
-    needs.push_back({.blob = target->blob, .source = *source, .urgent = urgent});
-}
-
-// The worker applies them in order: behind what nobody has, none is of use that nobody is known to
-// have. A snapshot leads on.
-void CatchUp::add_listed(std::vector<Need>& needs, Round from, Round to, bool urgent) const {
-  const bool leads_on = urgent || can_replay(from);
-  for (Round round = from; round < to; ++round) {
-    if (!leads_on && !region_.peers.any_has_payloads(round)) continue;
-    const std::vector<std::string> sources = sources_of(round);
-    const std::vector<inter::BlobId> blobs = applied_blobs(region_.history.record(round));
-    for (std::size_t i = 0; i < blobs.size(); ++i) {
-      if (region_.spool.holds(blobs[i])) continue;
-      needs.push_back({.blob = blobs[i],
-                       .source = region_.peers.holder_of(sources[i], round),
-                       .urgent = urgent});
-    }
-  }
-}
-
-// Of what its record needs to be applied: who made each.
-std::vector<std::string> CatchUp::sources_of(Round round) const {
-  std::vector<std::string> sources;
-  const CommitRecord& record = region_.history.record(round);
-  if (record.sums.empty()) {
-    for (const Participant& one : record.participants) sources.push_back(one.region);
-    return sources;
-  }
-  const auto count = static_cast<std::uint32_t>(record.sums.size());
-  const CommitRecord* before = round == 0 ? nullptr : &region_.history.record(round - 1);
-  const Summers summers(before, region_.agreement.members());
-  for (std::uint32_t shard = 0; shard < count; ++shard) sources.push_back(summers.first(shard));
-  return sources;
+  const bool leap = target && needs_snapshot();
+  const auto source = target ? offers_.source_of(*target) : std::nullopt;
+  std::optional<Need> snapshot;
+  if (source && !region_.spool.holds(target->blob))
+    snapshot = Need{.blob = target->blob, .source = *source, .urgent = leap};
+  Needs needs = needs_of(region_, replay_from(), leap, snapshot);
+  // No room that is made for it would do.
+  std::erase_if(needs.blobs, [this](const Need& need) { return room_.never_fits(need.blob); });
+  return needs;
 }
 
 // The first round whose payloads the worker is to apply.

@@ -3,14 +3,14 @@
 #pragma once
 
 #include <cstdint>
-#include <map>
 #include <optional>
-#include <set>
 #include <string>
 #include <vector>
 
 #include "diloco/region/region.h"
 #include "diloco/round/chase.h"
+#include "diloco/round/needs.h"
+#include "diloco/round/snapshot_offers.h"
 #include "diloco/round/spool_room.h"
 
 namespace causeway::diloco {
@@ -21,8 +21,8 @@ class CatchUp {
       : region_(region), chase_(kChaseRounds * region.options.pace.fragments) {}
 
   // ---- Questions ----
-  // The payloads of rounds [from, version) are here or at a peer that can be asked.
-  bool can_replay(Round from) const;
+  // As needs.h has it.
+  bool can_replay(Round from) const { return diloco::can_replay(region_, from); }
   // A snapshot is on its way, without which its worker can do nothing.
   bool awaits_snapshot() const {
     const std::optional<Snapshot>& target = region_.spool.target();
@@ -71,23 +71,14 @@ class CatchUp {
 
  private:
   std::optional<Snapshot> find_target() const;
-  std::optional<Snapshot> begun_of(const Status& peer) const;
   bool needs_snapshot() const;
   bool is_of_help(const Snapshot& offered) const;
   bool spares_rounds(const Snapshot& snapshot) const;
   bool is_worth_its_bytes(const Snapshot& offered) const;
-  bool may_be_taken(const std::string& peer, const Snapshot& offered) const;
-  int wrong_announced_by(const std::string& peer) const;
-  bool is_remade(const Snapshot& offered) const;
-  bool contradicted(const Applied& state) const;
   void refuse(const Snapshot& snapshot);
   void note_loss(const Snapshot& target);
   Round replay_from() const;
   Needs needed() const;
-  void add_open(std::vector<Need>& needs, bool urgent) const;
-  void add_target(std::vector<Need>& needs, bool urgent) const;
-  std::vector<std::string> sources_of(Round round) const;
-  void add_listed(std::vector<Need>& needs, Round from, Round to, bool urgent) const;
   void check_origin();
   bool most_others_hold(const Applied& state) const;
   void confirm_initial();
@@ -97,11 +88,9 @@ class CatchUp {
   Region& region_;
   SpoolRoom room_{region_};
   Chase chase_;
-  std::optional<Snapshot> checking_;            // the target, which is here
-  bool target_is_needed_ = false;               // or it only spares rounds
-  std::set<std::string> announcers_;            // of the target
-  std::set<Snapshot> refused_;                  // they were not what was announced
-  std::map<std::string, int> wrong_announced_;  // how many of them, by region
+  SnapshotOffers offers_{region_};
+  std::optional<Snapshot> checking_;  // the target, which is here
+  bool target_is_needed_ = false;     // or it only spares rounds
 };
 
 }  // namespace causeway::diloco

@@ -1,7 +1,6 @@
 #include "diloco/round/run_end.h"
 
 #include <algorithm>
-#include <functional>
 #include <vector>
 
 #include <fmt/format.h>
@@ -13,38 +12,36 @@ using std::chrono::seconds;
 
 constexpr Time kLingerMax = seconds{60};
 constexpr Time kDetoursFirst = seconds{2};
-constexpr Time kGoodbye = seconds{10};  // for the other regions to hear that the run is over
-constexpr Round kBarrenMax = 3;
 constexpr Time kUnknownRound = seconds{60};
 constexpr int kPatienceMax = 8;  // times that a region which moves is waited for at the end
 
 }  // namespace
 
-// Who restarts while training diverges counts the rounds as the others do. After enough of them the
-// run has ended: then all regions were started again, with other settings perhaps, and these
-// deserve as many rounds.
+RunEnd::RunEnd(Region& region, const Leader& leader, CatchUp& catch_up)
+    : region_(region),
+      leader_(leader),
+      catch_up_(catch_up),
+      standstill_(region, catch_up, {linger(), kPatienceMax * linger()}) {}
+
+void RunEnd::note_progress(Time now) {
+  progress_at_ = now;
+  standstill_.note_progress(now);
+}
+
 void RunEnd::start(Time now) {
   note_progress(now);
-  count_barren();
-  if (barren_ < kBarrenMax) return;
-  barren_before_ = barren_;
+  if (!barren_.start(count_barren())) return;
   region_.out.note(
       Note::Severity::warning,
       fmt::format(
           "the newest {} rounds list nothing: training diverged before this start, and will "
           "again unless inner.lr, inner.clip_norm or inner.warmup_steps have changed",
-          barren_));
+          barren_.count()));
 }
 
-// A round in which no region has anything finite to offer lists nothing. One may be chance; several
-// are a training that diverges everywhere and will not come back by itself.
 void RunEnd::add_record(Time now) {
   note_progress(now);
-  count_barren();
-  barren_before_ = std::min(barren_before_, barren_);
-  const bool enough = barren_ - barren_before_ >= kBarrenMax;
-  if (!enough) barren_until_.reset();
-  if (enough && !barren_until_) barren_until_ = now + kGoodbye;
+  barren_.add_record(count_barren(), now);
 }
 
 // Whoever leads has all that is committed. This region may hear so before it knows who leads. A
@@ -72,7 +69,7 @@ void RunEnd::check(Time now) {
   if (region_.history.over() && !over_at_) over_at_ = now;
   if (!region_.history.over()) over_at_.reset();  // the last rounds were taken back
   if (!region_.out.ended()) check_barren(now);
-  if (!region_.out.ended()) check_stuck(now);
+  if (!region_.out.ended()) standstill_.check(now);
   if (region_.out.ended() || (!region_.history.over() && !finished_at_)) return;
   if (leader_.leads()) {
     check_as_leader(now);
@@ -82,7 +79,8 @@ void RunEnd::check(Time now) {
 }
 
 std::array<std::optional<Time>, 4> RunEnd::deadlines() const {
-  return {end_deadline(), barren_until_, stuck_deadline(), lost_deadline()};
+  const auto [stuck, lost] = standstill_.deadlines();
+  return {end_deadline(), barren_.ends_at(), stuck, lost};
 }
 
 // ---- The last version ----
@@ -230,7 +228,7 @@ void RunEnd::check_as_follower(Time now) {
 
 // If no majority holds another state. One that says so alone is named.
 void RunEnd::end_well() {
-  if (barren_ >= kBarrenMax) return end_barren();
+  if (barren_.too_many()) return end_barren();
   const std::set<std::string> regions = region_.agreement.members().regions();
   std::size_t against = 0;
   std::string names;
@@ -254,30 +252,18 @@ void RunEnd::end_well() {
 
 // ---- Training diverges ----
 
-void RunEnd::count_barren() {
+Round RunEnd::count_barren() const {
   const RunHistory& history = region_.history;
   Round sound = history.version();
   while (sound > 0 && history.record(sound - 1).participants.empty()) --sound;
-  barren_ = history.version() - sound;
+  return history.version() - sound;
 }
 
 void RunEnd::check_barren(Time now) {
-  if (barren_before_ >= kBarrenMax && barren_ == barren_before_) wait_for_others(now);
-  if (barren_until_ && now >= *barren_until_) end_barren();
-}
-
-// Those that ended do not come back by themselves; those that an operator starts again may come
-// later than this region.
-void RunEnd::wait_for_others(Time now) {
-  if (met_others_) return;
-  if (region_.agreement.leader() || may_go_on()) {
-    barren_until_.reset();
-    if (!met_at_) met_at_ = now;
-    met_others_ = now - *met_at_ > kGoodbye;  // none that are about to end
-    return;
-  }
-  met_at_.reset();
-  if (!barren_until_) barren_until_ = now + kPatienceMax * linger();
+  if (barren_.awaits_others())
+    barren_.look_for_others(region_.agreement.leader() || may_go_on(), kPatienceMax * linger(),
+                            now);
+  if (barren_.ends_at() && now >= *barren_.ends_at()) end_barren();
 }
 
 // Also where the run is over before the others had time to hear of it.
@@ -288,126 +274,7 @@ void RunEnd::end_barren() {
                      "no log says otherwise. The model of version {} is the last that changed, and "
                      "sound; lower inner.lr, clip "
                      "harder with inner.clip_norm, or warm up for longer (inner.warmup_steps)",
-                     barren_, region_.history.version() - barren_));
-}
-
-// ---- What is needed is nowhere ----
-
-std::size_t RunEnd::contributions_wanted() const {
-  const Membership& members = region_.agreement.members();
-  const std::size_t regions = members.region_count();
-  return region_.options.contributions_min == 0
-             ? members.most_of(regions)
-             : std::min(region_.options.contributions_min, regions);
-}
-
-// Regions that can be reached and know the same records as this one, with what they say.
-std::map<std::string, Status> RunEnd::living() const {
-  std::map<std::string, Status> living;
-  for (const std::string& name : region_.agreement.members().regions()) {
-    if (name == region_.options.self) {
-      living[name] = region_.report.status();
-    } else if (region_.peers.is_up(name) && region_.peers.status(name) != nullptr) {
-      living[name] = *region_.peers.status(name);
-    }
-  }
-  std::erase_if(living, [this](const auto& one) {
-    return one.second.revision != region_.history.revision() ||
-           one.second.version != region_.history.version();
-  });
-  return living;
-}
-
-// Another state than the one that was agreed on: who holds it contributes nothing.
-bool RunEnd::is_wrong(const Applied& applied) const {
-  return applied.version < region_.history.version() &&
-         region_.history.record(applied.version).state != applied.state;
-}
-
-// Where the run stands still: at the newest round that some lack payloads of, and beyond which too
-// few stand to go on without them. Those that are beyond it have no snapshot to give, or nobody
-// would say that it lacks anything.
-std::optional<RunEnd::Lost> RunEnd::find_lost() const {
-  if (region_.report.missing().empty() && !region_.peers.anyone_misses_payloads())
-    return std::nullopt;
-  const std::map<std::string, Status> regions = living();
-  std::map<Round, std::size_t, std::greater<>> at;  // by the version that they hold: how many
-  for (const auto& [name, status] : regions)
-    if (status.applied && !is_wrong(*status.applied)) ++at[status.applied->version];
-  std::size_t beyond = 0;
-  for (const auto& [version, count] : at) {
-    const bool at_end =
-        region_.history.over() && beyond > 0;  // they finish, and have the last state
-    if (beyond >= contributions_wanted() || at_end) return std::nullopt;
-    std::optional<std::set<inter::BlobId>> lost;
-    for (const auto& [name, status] : regions) {
-      if (!status.applied || status.applied->version != version || status.missing.empty()) continue;
-      const std::set<inter::BlobId> missing(status.missing.begin(), status.missing.end());
-      if (!lost) lost = missing;
-      std::erase_if(*lost, [&missing](const auto& payload) { return !missing.contains(payload); });
-    }
-    if (lost && !lost->empty()) return Lost{version, *lost};
-    beyond += count;
-  }
-  return std::nullopt;
-}
-
-std::optional<RunEnd::Lost> RunEnd::lost(Time now) {
-  if (plants(region_.options.planted, PlantedBug::stand_still)) return std::nullopt;
-  std::optional<Lost> found = find_lost();
-  if (found != lost_) lost_since_ = now;
-  lost_ = std::move(found);
-  return lost_ && now >= *lost_deadline() ? lost_ : std::nullopt;
-}
-
-// One that lies could go on to move for ever.
-std::optional<Time> RunEnd::lost_deadline() const {
-  if (!lost_) return std::nullopt;
-  return std::min(std::max(lost_since_, progress_at_) + linger(),
-                  lost_since_ + kPatienceMax * linger());
-}
-
-// Its worker's state is wrong, and nobody has one to begin anew from.
-bool RunEnd::region_is_stuck() const {
-  return region_.worker.ready() && !region_.spool.target() && region_.worker.distrusted() &&
-         !catch_up_.own_snapshot_helps() && !catch_up_.can_begin_again();
-}
-
-// Every region was heard, and too few of them stand at the open round to make it: nothing that is
-// needed can come from anywhere.
-bool RunEnd::run_is_stuck() const {
-  if (region_.history.over() || !region_.agreement.leader() || !region_is_stuck()) return false;
-  std::size_t able = 0;
-  for (const std::string& name : region_.agreement.members().regions()) {
-    if (name == region_.options.self) continue;
-    const Status* status = region_.peers.status(name);
-    if (status == nullptr) return false;
-    if (!region_.peers.linked().contains(name) && status->snapshot)
-      return false;  // it may help once it is back
-    if (region_.peers.is_up(name) && !status->missing.empty())
-      return false;  // the others will go on
-    able += status->applied && status->applied->version >= region_.history.version() ? 1 : 0;
-  }
-  return able < contributions_wanted();
-}
-
-// Time for every region to be asked again for what is missing.
-std::optional<Time> RunEnd::stuck_deadline() const {
-  if (!stuck_since_) return std::nullopt;
-  const auto regions = static_cast<Time::rep>(region_.agreement.members().region_count());
-  return std::max(*stuck_since_, progress_at_) + linger() + regions * Fetcher::kRetryMax;
-}
-
-void RunEnd::check_stuck(Time now) {
-  if (!run_is_stuck()) return stuck_since_.reset();
-  if (!stuck_since_) stuck_since_ = now;
-  if (now < *stuck_deadline()) return;
-  region_.out.end(
-      4,
-      fmt::format("no region has a snapshot that the run agreed on, so version {} cannot be "
-                  "reached from version {}: begin a new run from the newest snapshot that is left, "
-                  "with `causeway coordinator --fork DIRECTORY`, a region's directory of this run",
-                  region_.history.version(), region_.worker.applied()->version));
+                     barren_.count(), region_.history.version() - barren_.count()));
 }
 
 }  // namespace causeway::diloco

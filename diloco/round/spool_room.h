@@ -6,30 +6,12 @@
 #include <cstdint>
 #include <functional>
 #include <map>
-#include <string>
 #include <vector>
 
 #include "diloco/region/region.h"
+#include "diloco/round/needs.h"
 
 namespace causeway::diloco {
-
-// A blob that is not here yet.
-struct Need {
-  inter::BlobId blob;
-  std::string source;   // as in Fetcher::Want
-  bool urgent = false;  // the worker can do nothing without it
-  // Of an open contribution: what its region asks for with it. 0: the run agreed on the blob.
-  std::uint64_t claimed_bytes = 0;
-  // Whoever names something large must not keep out what others name.
-  bool keeps_its_room() const { return urgent && claimed_bytes == 0; }
-};
-
-struct Needs {
-  std::vector<Need> blobs;    // what matters most comes first
-  Round from = 0, later = 0;  // the rounds that the worker applies next: [from, later)
-  // It goes on from a snapshot that is on its way. Before `from` lies a gap that nobody can fill.
-  bool leap = false;
-};
 
 class SpoolRoom {
  public:

@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "intra/data/data.h"
+#include "intra/data/data_options.h"
 
 namespace causeway::intra {
 

@@ -1,4 +1,4 @@
-// Data preparation: a text becomes a file of tokens, as data.h reads them.
+// Data preparation: a text becomes a file of tokens, as token_file.h reads them.
 #pragma once
 
 #include <cstdint>
@@ -8,7 +8,7 @@
 #include <string>
 #include <string_view>
 
-#include "intra/data/data.h"
+#include "intra/data/data_options.h"
 #include "intra/published/tokenizer.h"
 
 namespace causeway::intra {

@@ -20,6 +20,7 @@
 #include "intra/base/resources.h"
 #include "intra/base/splitmix.h"
 #include "intra/data/data_reading.h"
+#include "intra/data/sampler.h"
 #include "intra/model/model.h"
 #include "intra/step/evaluation.h"
 

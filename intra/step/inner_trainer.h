@@ -9,6 +9,7 @@
 #include <string>
 
 #include "diloco/maths/digest.h"
+#include "diloco/maths/train.h"
 #include "intra/collective/collective.h"
 #include "intra/outer/outer_spans.h"
 #include "intra/step/stepper.h"

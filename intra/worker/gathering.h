@@ -83,11 +83,4 @@ class Gathering {
   std::exception_ptr failure_;  // of rank 0 alone
 };
 
-// Rank 0 alone talks with the coordinator; this tells the other ranks what it said, bulk bytes
-// included.
-
-// Rank 0 gives the instruction, the others nothing; every rank gets it back. All ranks of `group`
-// call it.
-diloco::Instruction relay(Collective& group, std::optional<diloco::Instruction> instruction);
-
 }  // namespace causeway::intra

@@ -3,7 +3,6 @@
 #include <poll.h>
 
 #include <algorithm>
-#include <chrono>
 #include <cmath>
 #include <stdexcept>
 #include <system_error>
@@ -23,6 +22,7 @@
 #include "intra/outer/run_settings.h"
 #include "intra/outer/state_file.h"
 #include "intra/worker/rank_claim.h"
+#include "intra/worker/refused_orders.h"
 #include "intra/worker/round_driver.h"
 #include "intra/worker/worker_arguments.h"
 #include "intra/worker/worker_result.h"
@@ -73,7 +73,7 @@ class Worker::Implementation final : private intra::RoundTrainer {
 
   bool called_back() {
     const bool called = driver_.called_back();
-    called_back_ = called_back_ || called;
+    if (called) refused_.call_back();
     return called;
   }
 
@@ -82,7 +82,7 @@ class Worker::Implementation final : private intra::RoundTrainer {
     check_count(count);
     if (!under_way_) return;  // an evaluation
     under_way_.reset();
-    note_order(count);
+    refused_.add(state_.version, count);
     state_.work.compute_s += stopwatch_.charge(compute_s_);
     state_.work.steps += count;
     steps_ += count;
@@ -172,29 +172,19 @@ class Worker::Implementation final : private intra::RoundTrainer {
     if (count > 0 && is_known) progress_.set_loss(loss);
   }
 
-  // Whether the program takes the steps that it is asked for.
-  void note_order(std::uint32_t count) {
-    const bool called = std::exchange(called_back_, false);
-    const bool refused = count == 0 && !called;
-    const bool again = std::exchange(refused_in_, state_.version) == state_.version;
-    orders_refused_ = !refused ? 0 : again ? orders_refused_ + 1 : 1;
-  }
-
-  // The same steps are ordered again at once.
+  // That takes no steps: the same would be ordered again at once.
   void await_program() {
-    if (orders_refused_ < 2) return;
+    const auto pause = refused_.pause();
+    if (!pause) return;
     ask_whether_to_wait("the program, which takes no steps");
     if (cancelled_) return;  // the next wait ends with that
     if (!std::exchange(said_refused_, true)) {
       spdlog::warn(
           "the program gave back {} orders of steps without taking one: {} contributes nothing, "
           "and the other regions wait for it in each round. End the program, or let it take steps",
-          orders_refused_, settings_.region);
+          refused_.in_a_row(), settings_.region);
     }
-    constexpr std::chrono::milliseconds kFirst{100}, kLongest{1'000};
-    const std::uint32_t doublings = std::min(orders_refused_ - 2, 4U);
-    const auto pause = std::min(kFirst * (1U << doublings), kLongest);
-    ::poll(nullptr, 0, static_cast<int>(pause.count()));
+    ::poll(nullptr, 0, static_cast<int>(pause->count()));
   }
 
   // Steps to take, or that there are no more.
@@ -368,9 +358,7 @@ class Worker::Implementation final : private intra::RoundTrainer {
   std::optional<std::uint32_t> under_way_;  // steps that were handed out
   bool validation_due_ = false;             // the anchor is one that was not evaluated yet
   bool validating_ = false;                 // the trainer was asked to
-  bool called_back_ = false;                // from the steps under way; the program knows
-  std::uint32_t orders_refused_ = 0;        // in a row: no step was taken
-  diloco::Round refused_in_ = 0;            // the round of the newest order
+  intra::RefusedOrders refused_;
   bool said_refused_ = false;
   bool cancelled_ = false;                    // by keep_waiting
   bool cut_off_ = false;                      // the steps under way are a Continue's

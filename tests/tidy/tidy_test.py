@@ -27,12 +27,10 @@ ALLOWED = {("inter/mesh/resolve.cc", ".detach()"), ("apps/run/region/own_process
 REASONS = {
     # files
     "diloco/round/decider.cc": "the list of a round and the wait for the others are one decision",
-    "diloco/round/catch_up.cc": "needs, their sources and the blobs that give way depend on each other",
     "diloco/coordinator/worker_side.cc": "every event of a worker's session, in its order",
     "diloco/coordinator/coordinator.cc": "opening, running and closing of one process",
     "apps/run/verify/kept_files.cc": "one check for each file of a region's directory",
     "inter/blob/spool.cc": "the files of one directory: their names, room and removal",
-    "diloco/round/run_end.cc": "the ways in which a run ends exclude each other",
     "inter/mesh/session.cc": "one state machine",
     "diloco/log/raft.cc": "the paper's rules",
     "diloco/round/round_protocol.cc": "one answer for each event",
@@ -40,7 +38,6 @@ REASONS = {
     "intra/outer/outer_round.cc": "what a round encodes, and what it applies",
     "intra/outer/state_file.cc": "one file, written, read and checked",
     "tests/apps/verify/verify_test.cc": "one test for each finding",
-    "tests/intra/step/training_state_test.cc": "one test for each kind of damage",
     "tests/gpu_double/double_test.cc": "one test for each rule of the doubles",
     # functions
     "diloco/files/fault_point.cc:kStates": "a table",
@@ -54,7 +51,7 @@ REASONS = {
     "MeshCore": "its parts share the peers, and live in a file each",
     "RoundProtocol": "one answer for each event, and the questions of the coordinator",
     "SpoolIndex": "one sentence for each thing that can happen to a blob",
-    "CatchUp": "as its file",
+    "CatchUp": "the questions that other machines ask of it, and what it does about them",
     "RoundDriver": "the worker's side of each order",
     "Raft": "the paper's rules",
     "Decider": "as its file",

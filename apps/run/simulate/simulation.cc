@@ -37,6 +37,7 @@
 #include "inter/base/file.h"
 #include "inter/base/text.h"
 #include "intra/data/data.h"
+#include "intra/data/sampler.h"
 #include "intra/step/evaluation.h"
 #include "intra/worker/worker_result.h"
 #include "wan-sim/scenario/scenario.h"

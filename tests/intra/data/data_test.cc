@@ -4,10 +4,10 @@
 #include <gtest/gtest.h>
 #include <unistd.h>
 
-#include <chrono>
 #include <filesystem>
 #include <fstream>
 
+#include "tests/intra/data/write_into.h"
 #include "tests/intra/expect_refusal.h"
 #include "tests/intra/temporary_directory.h"
 #include "tests/support/captured_log.h"
@@ -17,60 +17,14 @@ namespace {
 
 using Format = DataOptions::Format;
 
-template <typename Token>
-std::string packed(const std::vector<Token>& tokens) {
-  return {reinterpret_cast<const char*>(tokens.data()), tokens.size() * sizeof(Token)};
-}
-
-template <typename Token>
-std::string llmc(std::int32_t magic, std::int32_t version, std::int32_t count,
-                 const std::vector<Token>& tokens) {
-  std::vector<std::int32_t> header(256);
-  header[0] = magic;
-  header[1] = version;
-  header[2] = count;
-  return packed(header) + packed(tokens);
-}
-
-DataOptions options(std::vector<std::string> files, Format format, std::int64_t vocabulary = 256) {
-  return {.files = std::move(files),
-          .format = format,
-          .validation_fraction = 0,
-          .vocabulary = vocabulary};
+DataOptions options(std::vector<std::string> files, Format format) {
+  return {.files = std::move(files), .format = format, .validation_fraction = 0};
 }
 
 std::vector<std::int32_t> all_train(const Dataset& dataset) {
   std::vector<std::int32_t> tokens(dataset.train_tokens());
   dataset.read_train(0, tokens);
   return tokens;
-}
-
-TEST(Dataset, ReadsTextAsBytes) {
-  const TemporaryDirectory directory;
-  const std::string file = directory.file("a.txt", "A\n\xFF");
-  EXPECT_THAT(all_train(Dataset(options({file}, Format::text))), testing::ElementsAre(65, 10, 255));
-}
-
-TEST(Dataset, ReadsLittleEndianShards) {
-  const TemporaryDirectory directory;
-  const std::string narrow = directory.file("a.bin", "\x01\x02\xFF\xFF");
-  EXPECT_THAT(all_train(Dataset(options({narrow}, Format::uint16, 65536))),
-              testing::ElementsAre(0x0201, 0xFFFF));
-  const std::string wide = directory.file("b.bin", packed<std::uint32_t>({1, 0x12345}));
-  EXPECT_THAT(all_train(Dataset(options({wide}, Format::uint32, 0x20000))),
-              testing::ElementsAre(1, 0x12345));
-}
-
-TEST(Dataset, ReadsBothKindsOfLlmcShards) {
-  const TemporaryDirectory directory;
-  const std::string gpt2 =
-      directory.file("a.bin", llmc<std::uint16_t>(20240520, 1, 3, {50256, 7, 8}));
-  EXPECT_THAT(all_train(Dataset(options({gpt2}, Format::llmc, 50257))),
-              testing::ElementsAre(50256, 7, 8));
-  const std::string llama =
-      directory.file("b.bin", llmc<std::uint32_t>(20240801, 7, 2, {128000, 5}));
-  EXPECT_THAT(all_train(Dataset(options({llama}, Format::llmc, 128256))),
-              testing::ElementsAre(128000, 5));
 }
 
 TEST(Dataset, ReadsEveryMatchOnceInSortedOrder) {
@@ -225,49 +179,8 @@ TEST(Dataset, RefusesWhatIsNoDataFileAndNamesIt) {
   refuses((directory.path() / "*.none").string(), Format::text, {"matches no file"});
   refuses(directory.path().string(), Format::text, {"is a directory"});
   refuses(directory.file("empty", ""), Format::text, {"is empty"});
-  refuses(directory.file("odd", "123"), Format::uint16, {"3 bytes", "multiple of the 2 bytes"});
-  refuses(directory.file("odd", "123456"), Format::uint32, {"6 bytes", "multiple of the 4 bytes"});
+  refuses(directory.file("odd", "123"), Format::uint16, {"3 bytes"});
   expect_refusal(Errc::bad_data, {"at least one file"}, [] { Dataset(options({}, Format::text)); });
-}
-
-TEST(Dataset, RefusesADamagedLlmcShard) {
-  const TemporaryDirectory directory;
-  const auto refuses = [&](const std::string& contents, const std::vector<std::string>& parts) {
-    const std::string file = directory.file("a.bin", contents);
-    expect_refusal(Errc::bad_data, parts, [&] { Dataset(options({file}, Format::llmc)); });
-  };
-  refuses("short", {"a.bin", "too short"});
-  refuses(llmc<std::uint16_t>(20240521, 1, 1, {5}), {"a.bin", "magic 20240521", "20240520"});
-  refuses(llmc<std::uint16_t>(20240520, 2, 1, {5}), {"a.bin", "version 2"});
-  refuses(llmc<std::uint16_t>(20240520, 1, 2, {5}), {"a.bin", "1026 bytes", "2 tokens need 1028"});
-  refuses(llmc<std::uint16_t>(20240520, 1, 0, {}), {"a.bin", "0 tokens"});
-  refuses(llmc<std::uint16_t>(20240520, 1, -1, {5}), {"a.bin", "-1 tokens"});
-}
-
-TEST(Dataset, RefusesATokenOutsideTheVocabularyWithItsPosition) {
-  const TemporaryDirectory directory;
-  std::vector<std::uint16_t> tokens(100'000, 99);
-  const std::string good = directory.file("good", packed(tokens));
-  EXPECT_NO_THROW(Dataset(options({good}, Format::uint16, 100)));
-  tokens[70'001] = 100;
-  const std::string bad = directory.file("bad", packed(tokens));
-  expect_refusal(Errc::bad_data, {bad, "token 100", "position 70001", "vocabulary is 100"}, [&] {
-    Dataset(options({good, bad}, Format::uint16, 100));
-  });
-  const std::string huge = directory.file("huge", packed<std::uint32_t>({0xFFFFFFFF}));
-  expect_refusal(Errc::bad_data, {"token 4294967295"},
-                 [&] { Dataset(options({huge}, Format::uint32, std::int64_t{1} << 40)); });
-  const std::string text = directory.file("text", "\x7F\x80");
-  expect_refusal(Errc::bad_data, {"token 128", "position 1"},
-                 [&] { Dataset(options({text}, Format::text, 128)); });
-}
-
-// By somebody who does not replace the file.
-void write_into(const std::string& file, std::string_view bytes) {
-  std::fstream(file, std::ios::in | std::ios::out | std::ios::binary) << bytes;
-  // Clocks of file systems are coarse.
-  const auto now = std::filesystem::last_write_time(file);
-  std::filesystem::last_write_time(file, now + std::chrono::seconds(1));
 }
 
 TEST(Dataset, NamesAFileThatIsWrittenToWhileItIsRead) {
@@ -293,36 +206,13 @@ TEST(Dataset, NamesAFileThatIsWrittenToWhileItIsRead) {
                  look_at_all);
 }
 
-// Others that open the files now must read the same.
-TEST(Dataset, NamesAFileThatWasReplacedOrAddedTo) {
+TEST(Dataset, LooksAtAllFilesForWhatOthersReadNow) {
   const TemporaryDirectory directory;
-  const std::string file = directory.file("a", "abc");
-  const auto open = [&] { return Dataset(options({file}, Format::text)); };
-  const Dataset touched = open();
-  write_into(file, "abc");
-  EXPECT_NO_THROW(touched.check_is_current());
-  const Dataset written = open();
-  write_into(file, "x");
-  expect_refusal(Errc::data_changed, {file}, [&] { written.check_is_current(); });
-  const Dataset added = open();
-  std::ofstream(file, std::ios::app) << "more";
-  expect_refusal(Errc::data_changed, {file, "added to"}, [&] { added.check_is_current(); });
-  const Dataset replaced = open();
-  std::filesystem::rename(directory.file("new", "xbcmore"), file);
-  expect_refusal(Errc::data_changed, {file, "replaced"}, [&] { replaced.check_is_current(); });
-  std::filesystem::remove(file);
-  EXPECT_NO_THROW(replaced.check_is_current()) << "nobody reads anything else";
-}
-
-TEST(Dataset, RefusesATokenOutsideTheVocabularyThatWasNotThereWhenItWasOpened) {
-  const TemporaryDirectory directory;
-  const std::string file = directory.file("a", packed<std::uint16_t>({1, 2, 3, 4}));
-  const Dataset dataset(options({file}, Format::uint16, 100));
-  write_into(file, packed<std::uint16_t>({1, 100}));
-  std::vector<std::int32_t> tokens(3);
-  EXPECT_NO_THROW(dataset.read_train(2, std::span(tokens).first(2)));
-  expect_refusal(Errc::data_changed, {file, "token 100", "vocabulary is 100"},
-                 [&] { dataset.read_train(0, tokens); });
+  const std::vector<std::string> files = {directory.file("a", "abc"), directory.file("b", "def")};
+  const Dataset dataset(options(files, Format::text));
+  EXPECT_NO_THROW(dataset.check_is_current());
+  write_into(files[1], "x");
+  expect_refusal(Errc::data_changed, {files[1]}, [&] { dataset.check_is_current(); });
 }
 
 }  // namespace

@@ -1,10 +1,11 @@
+#include "intra/data/sampler.h"
+
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <numeric>
 #include <set>
 
-#include "intra/data/data.h"
 #include "tests/intra/expect_refusal.h"
 #include "tests/intra/temporary_directory.h"
 
