@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <iterator>
+#include <utility>
 
 namespace causeway::diloco {
 namespace {
@@ -16,10 +17,20 @@ constexpr std::size_t kQueuedMax = 30;  // some five minutes
 
 }  // namespace
 
-void Fetcher::set_wanted(const std::map<inter::BlobId, Want>& wanted, Time now) {
-  std::erase_if(entries_, [&wanted](const auto& entry) { return !wanted.contains(entry.first); });
+std::vector<Fetcher::Request> Fetcher::set_wanted(const std::map<inter::BlobId, Want>& wanted,
+                                                  Time now) {
+  std::vector<Request> forgone;
+  std::erase_if(entries_, [&](const auto& entry) {
+    if (wanted.contains(entry.first)) return false;
+    for (const std::string& peer : entry.second.senders) forgone.push_back({peer, entry.first});
+    return true;
+  });
+  bool make_way = false;
   for (const auto& [blob, want] : wanted) {
     const auto [entry, added] = entries_.try_emplace(blob);
+    entry->second.senders.insert(want.source);
+    make_way = make_way || (want.first && !entry->second.first);
+    entry->second.first = want.first;
     if (!added) {
       entry->second.rank = want.rank;
       if (entry->second.source == want.source) continue;
@@ -30,9 +41,25 @@ void Fetcher::set_wanted(const std::map<inter::BlobId, Want>& wanted, Time now) 
     }
     entry->second = {.source = want.source,
                      .rank = want.rank,
+                     .first = want.first,
                      .asked = want.under_way ? want.source : std::string(),
+                     .senders = {want.source},
                      .retry_after = kRetryMin,
                      .ask_at = want.under_way ? now + kRetryMin : now};
+  }
+  if (make_way) this->make_way(now, forgone);
+  return forgone;
+}
+
+// What was asked for before would come before it. It is asked for anew, behind it.
+void Fetcher::make_way(Time now, std::vector<Request>& forgone) {
+  for (auto& [blob, entry] : entries_) {
+    if (entry.first || entry.attempts == 0 || entry.received_bytes > 0) continue;
+    for (const std::string& peer : std::exchange(entry.senders, {entry.source}))
+      forgone.push_back({peer, blob});
+    entry.asked.clear();
+    entry.attempts = 0;
+    entry.ask_at = now;
   }
 }
 
@@ -110,6 +137,7 @@ std::vector<Fetcher::Request> Fetcher::due(const std::set<std::string>& up, Time
   for (auto& [blob, entry] : entries_) {
     if (entry.ask_at > now) continue;
     entry.asked = choose(entry, up);
+    entry.senders.insert(entry.asked);
     ++entry.attempts;
     if (!is_queued(entry, now) && ++entry.unanswered > 2 * up.size()) in_vain_.insert(blob);
     entry.ask_at = now + entry.retry_after;

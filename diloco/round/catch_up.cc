@@ -313,7 +313,7 @@ bool CatchUp::contradicted(const Applied& state) const {
 void CatchUp::fetch(Time now) {
   Needs needs = needed();
   if (room_.make_for(needs)) needs = needed();
-  region_.fetcher.set_wanted(room_.fitting(needs.blobs), now);
+  want(room_.fitting(needs.blobs), now);
   for (Fetcher::Request& request : region_.fetcher.due(region_.peers.linked(), now)) {
     region_.out.push(FetchBlob{std::move(request.peer), request.blob});
   }
@@ -330,7 +330,15 @@ void CatchUp::expect(const inter::BlobId& payload, const std::string& peer, Time
   if (expected == wanted.end()) return;
   expected->second.source = peer;
   expected->second.under_way = true;
-  region_.fetcher.set_wanted(wanted, now);
+  want(wanted, now);
+}
+
+// What peers are about to send and the region needs no more would hold up what it needs.
+void CatchUp::want(const std::map<inter::BlobId, Fetcher::Want>& wanted, Time now) {
+  for (Fetcher::Request& forgone : region_.fetcher.set_wanted(wanted, now)) {
+    if (!region_.spool.holds(forgone.blob))
+      region_.out.push(ForgoBlob{std::move(forgone.peer), forgone.blob});
+  }
 }
 
 Needs CatchUp::needed() const {
@@ -383,7 +391,8 @@ void CatchUp::add_target(std::vector<Need>& needs, bool urgent) const {
   const std::set<std::string>& linked = region_.peers.linked();
   const auto source = std::ranges::find_if(linked, has_it);
   if (source != linked.end())
-    needs.push_back({.blob = target->blob, .source = *source, .urgent = urgent});
+    needs.push_back(
+        {.blob = target->blob, .source = *source, .urgent = urgent, .first = urgent});
 }
 
 // The worker applies them in order: behind what nobody has, none is of use that nobody is known to

@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <map>
+#include <map>
 #include <optional>
 #include <set>
 #include <string>
@@ -70,6 +71,7 @@ class CatchUp {
   void make_room(std::uint64_t bytes);
 
  private:
+  void want(const std::map<inter::BlobId, Fetcher::Want>& wanted, Time now);
   std::optional<Snapshot> find_target() const;
   std::optional<Snapshot> begun_of(const Status& peer) const;
   bool needs_snapshot() const;

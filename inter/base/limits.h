@@ -36,6 +36,7 @@ constexpr std::size_t kRelayBacklogBytes = 256U << 10;  // of control: what is r
 constexpr std::size_t kRelayedWaitingMax = 4U << 20;    // from a third region, not read yet
 constexpr unsigned kUnsentBytesAtFirst = 512U << 10;    // in a data socket
 constexpr unsigned kUnsentBytesMin = 128U << 10, kUnsentBytesMax = 4U << 20;
+constexpr unsigned kUnsentBytesCrowded = 16U << 10;  // where one sends, slowly
 
 constexpr std::size_t kOpenPartialsMax = 16;  // blobs on their way whose files stay open
 

@@ -48,7 +48,9 @@ void BlobSender::on_fetch(const BlobFetch& fetch) {
   item->cursor = fetch.start;
   item->confirmed = fetch.held;
   item->pending = fetch.held.inverse();
-  item->in_flight.clear();  // if some still arrive, they are only acknowledged once more
+  // What live connections carry still arrives: before it threw anything away it declined the blob.
+  std::erase_if(item->in_flight, [&](const auto& sent) { return fetch.held.has(sent.first); });
+  for (const auto& [chunk, carrier] : item->in_flight) item->pending.erase(chunk);
 }
 
 std::uint64_t BlobSender::on_ack(const BlobAck& ack) {
@@ -71,6 +73,7 @@ void BlobSender::on_complete(const BlobId& id) {
 
 void BlobSender::on_decline(const BlobDecline& decline) {
   if (find(decline.id) == nullptr) return;
+  if (decline.reason.empty()) return erase(decline.id);
   if (const auto more = log_.take(LogBudget::kind_of(decline.reason))) {
     spdlog::warn(
         "{} declined blob {}: {}; until it asks for something it is only offered what "

@@ -34,6 +34,7 @@ class BlobSender {
   // The bytes that this newly confirms; 0 if they were confirmed before, or are not ours.
   std::uint64_t on_ack(const BlobAck& ack);
   void on_complete(const BlobId& id);
+  // Without a reason the peer only needs it no more, asked for or pushed; what follows goes on.
   void on_decline(const BlobDecline& decline);
   void on_new_session();
   void on_connection_lost(ConnectionNumber connection);

@@ -22,6 +22,13 @@ constexpr const char* kNothingLarge =
 // start does not take its bursts for a full queue (tcp_cubic.c, hystart_update).
 constexpr std::uint64_t kNoRateLimit = 1'000'000'000'000;
 
+// At this rate.
+unsigned unsent_bytes(double rate) {
+  if (rate == 0) return kUnsentBytesAtFirst;
+  return std::clamp(static_cast<unsigned>(std::min(rate * kUnsentSeconds, 1e9)), kUnsentBytesMin,
+                    kUnsentBytesMax);
+}
+
 }  // namespace
 
 DataConnections::DataConnections(const MeshOptions& options, const std::string& peer,
@@ -70,16 +77,16 @@ bool DataConnections::more_take_part() {
 // path busy until we get round to this connection again. The limit on the rate keeps several
 // connections, which know nothing of each other, from overflowing the queue together. BBR needs it
 // too: a burst of fewer than about ten round trips ends before BBR leaves its startup, in which it
-// sends at 2.9 times the rate that it measured.
+// sends at 2.9 times the rate that it measured. One that sends alone on a crowded path finds its rate
+// itself, also when the path is free again: a limit that was right until then would hold it there.
+// What it has taken delays whatever is more urgent by seconds.
 void DataConnections::set_pace() {
   if (all_.empty()) return;
   const auto connections = static_cast<double>(senders());
-  const double rate = meter_.rate_bytes_per_s() / connections;
-  const double limit = meter_.pacing_bytes_per_s() / connections;
-  const auto unsent = rate == 0
-                          ? kUnsentBytesAtFirst
-                          : std::clamp(static_cast<unsigned>(std::min(rate * kUnsentSeconds, 1e9)),
-                                       kUnsentBytesMin, kUnsentBytesMax);
+  const bool crowded = meter_.is_crowded(Clock::now());
+  const double limit = crowded ? 0 : meter_.pacing_bytes_per_s() / connections;
+  const unsigned unsent =
+      crowded ? kUnsentBytesCrowded : unsent_bytes(meter_.rate_bytes_per_s() / connections);
   for (const auto& [number, data] : all_) {
     if (data.connection->is_closed()) continue;
     data.connection->limit_unsent(unsent);
@@ -130,8 +137,11 @@ bool DataConnections::is_unanswered(const DataConnection& data, Clock::time_poin
          data.acked_bytes - data.acked_bytes_then > kUnansweredBytesMax;
 }
 
-std::string DataConnections::why_stalled(const DataConnection& data, Clock::time_point now) const {
-  const auto deadline = meter_.stall_deadline(options_.idle_deadline);
+std::string DataConnections::why_stalled(const DataConnection& data, Clock::time_point now,
+                                         Clock::duration answer) const {
+  const auto longest =
+      (meter_.is_crowded(now) ? kControlDeadlines : 1) * Clock::duration(options_.idle_deadline);
+  const auto deadline = meter_.stall_deadline(longest, answer);
   const auto idle = now - std::max(data.connection->last_progress(), data.waiting_since);
   if (idle > deadline) {
     const bool carried_some = data.connection->moved_bytes() >= kMovedBytesMin;
@@ -145,11 +155,12 @@ std::string DataConnections::why_stalled(const DataConnection& data, Clock::time
          " bytes: a proxy in between may keep them";
 }
 
-void DataConnections::drop_stalled(Clock::time_point now, const std::string& in_flight) {
+void DataConnections::drop_stalled(Clock::time_point now, Clock::duration answer,
+                                   const std::string& in_flight) {
   bool unanswered = false;
   for (auto& [number, data] : all_) {
     if (data.connection->is_closed()) continue;
-    std::string reason = why_stalled(data, now);
+    std::string reason = why_stalled(data, now, answer);
     if (reason.empty()) continue;
     unanswered = unanswered || is_unanswered(data, now);
     reason += "; " + in_flight;

@@ -46,8 +46,8 @@ class DataConnections {
   // When a byte of any of them last arrived, or was confirmed by the peer's kernel, as look() saw.
   Clock::time_point last_progress() const { return last_progress_; }
   // After look(): the others carry on with what a connection that stands still has not delivered.
-  // `in_flight`: what that is, for the log.
-  void drop_stalled(Clock::time_point now, const std::string& in_flight);
+  // `in_flight`: what that is, for the log. `answer`: how long heartbeats take just now.
+  void drop_stalled(Clock::time_point now, Clock::duration answer, const std::string& in_flight);
 
  private:
   struct DataConnection {
@@ -61,7 +61,8 @@ class DataConnections {
     std::uint64_t acked_bytes_then = 0;
   };
   // Why it is to be dropped; empty if it is not.
-  std::string why_stalled(const DataConnection& data, Clock::time_point now) const;
+  std::string why_stalled(const DataConnection& data, Clock::time_point now,
+                          Clock::duration answer) const;
   bool is_unanswered(const DataConnection& data, Clock::time_point now) const;
   std::size_t connections_for(std::uint64_t bytes) const;
   std::size_t senders() const;  // connections that send now

@@ -129,6 +129,10 @@ void Session::fetch(const BlobId& id) {
   incoming_.want(id);
 }
 
+void Session::forgo(const BlobId& id) {
+  incoming_.forgo(id);
+}
+
 void Session::pass(const BlobPass& pass) {
   queue_control(encode(pass));
 }
@@ -365,7 +369,7 @@ void Session::check_deadlines() {
   data_.look(now);
   if (!slept) {
     check_control(now);
-    data_.drop_stalled(now, in_flight());
+    data_.drop_stalled(now, answer_delay(now), in_flight());
   }
 }
 

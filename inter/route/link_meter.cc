@@ -20,6 +20,7 @@ constexpr double kSlowSeconds = 1, kSlowRoundTrips = 16;
 constexpr int kSlowBurstsMin = 2;  // in a row
 constexpr double kAboutTheRate = 0.9;
 constexpr double kCrowdedBytesPerS = 125'000;         // below that rate, if
+constexpr double kUncrowdedBytesPerS = 2 * kCrowdedBytesPerS;
 constexpr std::chrono::seconds kCrowdedRoundTrip{1};  // heartbeats take longer
 constexpr std::chrono::minutes kCrowdedFor{10};       // one connection leaves little of the queue
 constexpr std::size_t kRatesKept = 64;
@@ -41,7 +42,8 @@ double smooth(double old, double sample, double gain) {
 
 void LinkMeter::on_round_trip(std::chrono::microseconds sample, Time now) {
   round_trip_ = round_trip_.count() == 0 ? sample : (7 * round_trip_ + sample) / 8;
-  const bool slow = rate_ > 0 && rate_ < kCrowdedBytesPerS;
+  const auto is_slow = [](double rate) { return rate > 0 && rate < kCrowdedBytesPerS; };
+  const bool slow = is_slow(rate_) || is_slow(long_burst_rate_);
   if (slow && round_trip_ > kCrowdedRoundTrip) crowded_until_ = now + kCrowdedFor;
 }
 
@@ -109,6 +111,7 @@ void LinkMeter::add_rate(double bytes_per_s) {
   if (rates_.size() > kRatesKept) rates_.pop_front();
   rate_ = smooth(rate_, bytes_per_s, 0.5);
   at_least_ = std::min(at_least_, bytes_per_s);  // what it was before says nothing of now
+  if (bytes_per_s > kUncrowdedBytesPerS) crowded_until_ = {};
 }
 
 // Of the path itself: heartbeats also wait in its queues.
@@ -152,7 +155,9 @@ void LinkMeter::on_delivered(std::uint64_t bytes, Duration time) {
   const double before = std::exchange(last_sample_, rate);
   if (std::max(rate, before) < kPlateau * std::min(rate, before))
     burst_peak_ = std::max(burst_peak_, std::min(rate, before));
-  if (burst_s_ >= kBurstSecondsMax) end_burst();
+  if (burst_s_ < kBurstSecondsMax) return;
+  long_burst_rate_ = burst_bytes_ / burst_s_;
+  end_burst();
 }
 
 // Two small samples while many connections begin look like a plateau, but the burst's mean is
@@ -172,6 +177,7 @@ void LinkMeter::end_burst() {
 
 void LinkMeter::on_quiet() {
   end_burst();
+  long_burst_rate_ = 0;
   last_sample_ = 0;
 }
 
@@ -200,10 +206,11 @@ double LinkMeter::pacing_bytes_per_s() const {
   return limited() ? headroom_ * peak_ : 0;
 }
 
-LinkMeter::Duration LinkMeter::stall_deadline(Duration longest) const {
+LinkMeter::Duration LinkMeter::stall_deadline(Duration longest, Duration answer) const {
   if (gap_s_ == 0) return longest;
+  const Duration round_trip = std::max<Duration>(round_trip_, answer);
   const duration<double> expected(gap_s_ + 4 * gap_deviation_s_ +
-                                  8 * duration<double>(round_trip_).count());
+                                  8 * duration<double>(round_trip).count());
   return std::clamp(std::chrono::duration_cast<Duration>(expected), longest / 4, longest);
 }
 

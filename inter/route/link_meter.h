@@ -46,7 +46,7 @@ class LinkMeter {
   double loss() const { return loss_; }
   // What is sent fills the queue of a slow path, or did some minutes ago. Each connection has a few
   // segments under way, however little there is room for: several only lose each other's, and
-  // control's.
+  // control's. A measured rate that no slow path has ends it.
   bool is_crowded(Time now) const { return now < crowded_until_; }
   std::uint32_t segment_bytes() const { return segment_bytes_; }  // of full ones; 0: unknown
 
@@ -58,7 +58,8 @@ class LinkMeter {
 
   // How long a transfer may stand still: mean and deviation of the times between acknowledgements,
   // as TCP sets its retransmission timer; between a quarter of the longest and the longest.
-  Duration stall_deadline(Duration longest) const;
+  // `answer`: how long heartbeats take just now, or are unanswered. So long is the queue.
+  Duration stall_deadline(Duration longest, Duration answer) const;
 
  private:
   void begin_window(Time now);
@@ -76,6 +77,7 @@ class LinkMeter {
   double rate_ = 0, at_least_ = 0, stream_rate_ = 0, loss_ = 0;
   double peak_ = 0, burst_peak_ = 0, last_sample_ = 0;
   double burst_bytes_ = 0, burst_s_ = 0;  // of all its samples
+  double long_burst_rate_ = 0;            // what TCP delivered lately in a burst that goes on
   double headroom_ = 0;                   // over the peak; 0: nothing was lost yet
   std::optional<bool> lost_;              // by what TCP said since the last burst ended
   std::uint32_t segment_bytes_ = 0;

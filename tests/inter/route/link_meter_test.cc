@@ -188,6 +188,31 @@ TEST_F(Meter, ASlowPathWhoseQueueIsFullIsCrowdedForAWhile) {
   EXPECT_FALSE(meter_.is_crowded(now_ + std::chrono::minutes(11)));
 }
 
+// Chunks of many connections end together, so the first confirmation may take a minute.
+TEST_F(Meter, ASlowPathIsCrowdedBeforeItConfirmedAnything) {
+  burst(21, milliseconds(10));  // it was fast
+  for (int i = 0; i < 4; ++i) meter_.on_round_trip(seconds(3), now_);
+  for (int i = 0; i < 5; ++i) meter_.on_delivered(12'000, seconds(1));
+  EXPECT_FALSE(meter_.is_crowded(now_));
+  meter_.on_round_trip(seconds(3), now_);
+  EXPECT_TRUE(meter_.is_crowded(now_));
+  meter_.on_quiet();
+  const auto later = now_ + std::chrono::minutes(11);
+  meter_.on_round_trip(seconds(3), later);
+  EXPECT_FALSE(meter_.is_crowded(later)) << "nothing says that it is slow any more";
+}
+
+TEST_F(Meter, ARateThatNoSlowPathHasEndsTheCrowd) {
+  round_trips(milliseconds(60), seconds(3));
+  for (int i = 0; i < 2; ++i) short_burst(60'000, seconds(5));
+  meter_.on_round_trip(seconds(3), now_);
+  ASSERT_TRUE(meter_.is_crowded(now_));
+  burst(3, seconds(9));
+  EXPECT_TRUE(meter_.is_crowded(now_)) << "that is slow, too";
+  burst(3, seconds(1));
+  EXPECT_FALSE(meter_.is_crowded(now_));
+}
+
 TEST_F(Meter, AFastPathIsNeverCrowded) {
   burst(21, milliseconds(10));
   for (int i = 0; i < 10; ++i) meter_.on_round_trip(seconds(3), now_);
@@ -306,12 +331,20 @@ TEST_F(Meter, LossThatALimitDoesNotEndIsNotLimitedForLong) {
 }
 
 TEST_F(Meter, StallDeadlineFollowsTheTimesBetweenConfirmations) {
-  EXPECT_EQ(meter_.stall_deadline(seconds(10)), seconds(10)) << "nothing is known yet";
+  EXPECT_EQ(meter_.stall_deadline(seconds(10), {}), seconds(10)) << "nothing is known yet";
   burst(50, milliseconds(10));
-  EXPECT_EQ(meter_.stall_deadline(seconds(10)), milliseconds(2500)) << "a quarter at least";
+  EXPECT_EQ(meter_.stall_deadline(seconds(10), {}), milliseconds(2500)) << "a quarter at least";
   burst(50, seconds(4));
-  EXPECT_GT(meter_.stall_deadline(seconds(100)), seconds(25) - milliseconds(1));
-  EXPECT_EQ(meter_.stall_deadline(seconds(3)), seconds(3));
+  EXPECT_GT(meter_.stall_deadline(seconds(100), {}), seconds(25) - milliseconds(1));
+  EXPECT_EQ(meter_.stall_deadline(seconds(3), {}), seconds(3));
+}
+
+// The queue grew by seconds at once, and no heartbeat came back yet.
+TEST_F(Meter, StallDeadlineFollowsHeartbeatsThatAreNotAnswered) {
+  burst(50, milliseconds(10));
+  EXPECT_EQ(meter_.stall_deadline(seconds(10), milliseconds(100)), milliseconds(2500));
+  EXPECT_GT(meter_.stall_deadline(seconds(10), seconds(1)), seconds(8));
+  EXPECT_EQ(meter_.stall_deadline(seconds(10), seconds(2)), seconds(10));
 }
 
 TEST_F(Meter, RoundTripIsSmoothed) {
