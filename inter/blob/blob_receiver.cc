@@ -13,8 +13,7 @@
 namespace causeway::inter {
 namespace {
 
-template <typename Set>
-void remember(Set& set, const BlobId& id) {
+void remember(std::set<BlobId>& set, const BlobId& id) {
   if (set.size() >= kRememberedBlobsMax) set.clear();
   set.insert(id);
 }
@@ -169,8 +168,11 @@ void BlobReceiver::want(const BlobId& id) {
     return;
   }
   // What was under way may have been removed for something else.
-  const bool comes = incoming_.contains(id) && intake_->spool_.partial(id).has_value();
-  if (intake_->spool_.has(id) || comes || declines_size_of(id)) return;
+  const bool begun = intake_->spool_.partial(id).has_value();
+  const auto asked = asked_.find(id);
+  const bool waits = begun && asked != asked_.end() && asked->second == intake_->spool_.life(id);
+  const bool comes = begun && incoming_.contains(id);
+  if (intake_->spool_.has(id) || waits || comes || declines_size_of(id)) return;
   if (const auto problem = ask(id))
     intake_->log_decline("not asking " + peer_ + " for", id, *problem);
 }
@@ -198,7 +200,8 @@ std::optional<std::string> BlobReceiver::ask(const BlobId& id) {
   declined_.erase(id);
   taken_back_.erase(id);
   answer_(encode(plan_fetch(id, intake_->spool_.held(id), intake_->other_sources(id, peer_))));
-  remember(asked_, id);
+  if (asked_.size() >= kRememberedBlobsMax) asked_.clear();
+  asked_[id] = intake_->spool_.life(id);
   return std::nullopt;
 }
 

@@ -71,7 +71,7 @@ class BlobReceiver {
   BlobReceiver& operator=(const BlobReceiver&) = delete;
   ~BlobReceiver();
 
-  // Asks the peer for what is missing; not if all is here or the peer is at it.
+  // Asks the peer for what is missing; not if all is here, or the peer is at it or was asked already.
   void want(const BlobId& id);
   // The peer need not send (any more of) it, until it is wanted again. What is under way is taken.
   void forgo(const BlobId& id);
@@ -100,7 +100,7 @@ class BlobReceiver {
   std::shared_ptr<Intake> intake_;
   std::string peer_;
   Answer answer_;
-  std::set<BlobId> asked_;            // nothing has come yet
+  std::map<BlobId, std::uint64_t> asked_;  // nothing has come yet; with their life in the spool
   std::set<BlobId> incoming_;         // begun, not complete
   std::set<BlobId> declined_;         // chunks still under way are dropped in silence
   std::set<BlobId> taken_back_;       // chunks still under way say nothing of others to come

@@ -15,6 +15,8 @@ constexpr double kUnsentSeconds = 0.03;
 constexpr std::uint64_t kBytesOfAConnection = 4U << 20;  // in a burst, before another helps
 constexpr double kLossThatKeepsWindowsSmall = 0.0005;    // share of segments
 constexpr int kAnswerDeadlinesMax = 32;  // idle deadlines, until a chunk is confirmed
+constexpr std::uint64_t kChunksOnCrowded = 2;  // under way: one to confirm, and one behind it
+constexpr std::chrono::seconds kLateAnswer{1};  // to a heartbeat, behind bulk on a slow path
 constexpr const char* kNothingLarge =
     ", and hardly any since it was made: large packets may be lost on the way (MTU; `causeway "
     "doctor` tells)";
@@ -58,6 +60,14 @@ void DataConnections::begin_burst(std::uint64_t bytes, bool first) {
   set_pace();
 }
 
+// TCP may hold its windows of when the path was free for long after it became slow, so that a socket
+// takes any number of chunks at once.
+bool DataConnections::may_begin(ConnectionNumber number) const {
+  const bool full =
+      meter_.is_crowded(Clock::now()) && outgoing_.in_flight(number) >= kChunksOnCrowded;
+  return !full && takes_part(number);
+}
+
 bool DataConnections::takes_part(ConnectionNumber number) const {
   const std::size_t senders = this->senders();
   return all_.size() <= senders ||
@@ -77,14 +87,14 @@ bool DataConnections::more_take_part() {
 // path busy until we get round to this connection again. The limit on the rate keeps several
 // connections, which know nothing of each other, from overflowing the queue together. BBR needs it
 // too: a burst of fewer than about ten round trips ends before BBR leaves its startup, in which it
-// sends at 2.9 times the rate that it measured. One that sends alone on a crowded path finds its rate
-// itself, also when the path is free again: a limit that was right until then would hold it there.
-// What it has taken delays whatever is more urgent by seconds.
+// sends at 2.9 times the rate that it measured. On a crowded path what a socket has taken delays
+// whatever is more urgent by seconds.
 void DataConnections::set_pace() {
   if (all_.empty()) return;
   const auto connections = static_cast<double>(senders());
   const bool crowded = meter_.is_crowded(Clock::now());
-  const double limit = crowded ? 0 : meter_.pacing_bytes_per_s() / connections;
+  const double limit = crowded ? meter_.crowded_pacing_bytes_per_s()
+                               : meter_.pacing_bytes_per_s() / connections;
   const unsigned unsent =
       crowded ? kUnsentBytesCrowded : unsent_bytes(meter_.rate_bytes_per_s() / connections);
   for (const auto& [number, data] : all_) {
@@ -139,8 +149,8 @@ bool DataConnections::is_unanswered(const DataConnection& data, Clock::time_poin
 
 std::string DataConnections::why_stalled(const DataConnection& data, Clock::time_point now,
                                          Clock::duration answer) const {
-  const auto longest =
-      (meter_.is_crowded(now) ? kControlDeadlines : 1) * Clock::duration(options_.idle_deadline);
+  const int deadlines = answer > kLateAnswer ? kControlDeadlines : 1;
+  const auto longest = deadlines * Clock::duration(options_.idle_deadline);
   const auto deadline = meter_.stall_deadline(longest, answer);
   const auto idle = now - std::max(data.connection->last_progress(), data.waiting_since);
   if (idle > deadline) {
@@ -153,6 +163,17 @@ std::string DataConnections::why_stalled(const DataConnection& data, Clock::time
          seconds_text(answer_deadline_) + " on a data connection, though the network took " +
          std::to_string(data.acked_bytes - data.acked_bytes_then) +
          " bytes: a proxy in between may keep them";
+}
+
+// Those that do not send any more on a path that became crowded: what they took when it was free, or
+// seemed so, would be on its way for minutes before what is needed now.
+void DataConnections::drop_crowd(Clock::time_point now) {
+  const bool was_crowded = std::exchange(crowded_, meter_.is_crowded(now));
+  if (was_crowded || !crowded_) return;
+  for (const auto& [number, data] : all_) {
+    if (!takes_part(number) && outgoing_.in_flight(number) > 0)
+      data.connection->close(Errc::deadline, "the path is slow and full: one sends");
+  }
 }
 
 void DataConnections::drop_stalled(Clock::time_point now, Clock::duration answer,

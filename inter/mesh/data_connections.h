@@ -34,6 +34,8 @@ class DataConnections {
   void begin_burst(std::uint64_t bytes, bool first);
   // Whether a connection sends in this burst.
   bool takes_part(ConnectionNumber number) const;
+  // Whether it may take another chunk just now; an acknowledgement may change that.
+  bool may_begin(ConnectionNumber number) const;
   // Whether more of them do than when this was last asked: nobody else tells those that wait.
   bool more_take_part();
   // By what the meter knows now.
@@ -45,6 +47,8 @@ class DataConnections {
   void look(Clock::time_point now);
   // When a byte of any of them last arrived, or was confirmed by the peer's kernel, as look() saw.
   Clock::time_point last_progress() const { return last_progress_; }
+  // Once when the path became crowded: one carries on with what the others have not delivered.
+  void drop_crowd(Clock::time_point now);
   // After look(): the others carry on with what a connection that stands still has not delivered.
   // `in_flight`: what that is, for the log. `answer`: how long heartbeats take just now.
   void drop_stalled(Clock::time_point now, Clock::duration answer, const std::string& in_flight);
@@ -76,6 +80,7 @@ class DataConnections {
   ConnectionNumber begun_ = 0;
   std::size_t sharing_ = kDataConnectionsMax;  // connections that send in this burst
   std::size_t took_part_ = 0;                  // when it was last asked
+  bool crowded_ = false;                       // likewise
   std::chrono::milliseconds answer_deadline_;  // doubles each time: a box may hold back a lot
   Clock::time_point last_progress_{};
 };

@@ -21,8 +21,10 @@ constexpr int kSlowBurstsMin = 2;  // in a row
 constexpr double kAboutTheRate = 0.9;
 constexpr double kCrowdedBytesPerS = 125'000;         // below that rate, if
 constexpr double kUncrowdedBytesPerS = 2 * kCrowdedBytesPerS;
+constexpr double kCrowdedBytesPerSMin = 4096;  // one small segment in each of its round trips
 constexpr std::chrono::seconds kCrowdedRoundTrip{1};  // heartbeats take longer
 constexpr std::chrono::minutes kCrowdedFor{10};       // one connection leaves little of the queue
+constexpr double kBusySeconds = 4;
 constexpr std::size_t kRatesKept = 64;
 constexpr std::uint64_t kSegmentsMin = 100;
 constexpr double kLossy = 0.005;  // share of segments
@@ -42,8 +44,7 @@ double smooth(double old, double sample, double gain) {
 
 void LinkMeter::on_round_trip(std::chrono::microseconds sample, Time now) {
   round_trip_ = round_trip_.count() == 0 ? sample : (7 * round_trip_ + sample) / 8;
-  const auto is_slow = [](double rate) { return rate > 0 && rate < kCrowdedBytesPerS; };
-  const bool slow = is_slow(rate_) || is_slow(long_burst_rate_);
+  const bool slow = rate_ > 0 && rate_ < kCrowdedBytesPerS;
   if (slow && round_trip_ > kCrowdedRoundTrip) crowded_until_ = now + kCrowdedFor;
 }
 
@@ -155,9 +156,17 @@ void LinkMeter::on_delivered(std::uint64_t bytes, Duration time) {
   const double before = std::exchange(last_sample_, rate);
   if (std::max(rate, before) < kPlateau * std::min(rate, before))
     burst_peak_ = std::max(burst_peak_, std::min(rate, before));
-  if (burst_s_ < kBurstSecondsMax) return;
-  long_burst_rate_ = burst_bytes_ / burst_s_;
-  end_burst();
+  if (burst_s_ >= kBurstSecondsMax) end_burst();
+}
+
+// Well before chunks are confirmed: those of several connections end together, after a minute.
+void LinkMeter::on_busy(std::uint64_t bytes, Duration time, Duration answer, Time now) {
+  busy_bytes_ += static_cast<double>(bytes);
+  busy_s_ += duration<double>(time).count();
+  if (busy_s_ < kBusySeconds) return;
+  const double rate = std::exchange(busy_bytes_, 0) / std::exchange(busy_s_, 0);
+  const bool slow = rate > 0 && rate < kCrowdedBytesPerS;
+  if (slow && answer > kCrowdedRoundTrip) crowded_until_ = now + kCrowdedFor;
 }
 
 // Two small samples while many connections begin look like a plateau, but the burst's mean is
@@ -177,7 +186,7 @@ void LinkMeter::end_burst() {
 
 void LinkMeter::on_quiet() {
   end_burst();
-  long_burst_rate_ = 0;
+  busy_bytes_ = busy_s_ = 0;
   last_sample_ = 0;
 }
 
@@ -204,6 +213,11 @@ bool LinkMeter::limited() const {
 
 double LinkMeter::pacing_bytes_per_s() const {
   return limited() ? headroom_ * peak_ : 0;
+}
+
+double LinkMeter::crowded_pacing_bytes_per_s() const {
+  const double rate = std::min(rate_, kCrowdedBytesPerS);  // smoothed, and so perhaps of before
+  return 2 * std::max({kCrowdedBytesPerSMin, rate, last_sample_});
 }
 
 LinkMeter::Duration LinkMeter::stall_deadline(Duration longest, Duration answer) const {

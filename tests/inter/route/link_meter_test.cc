@@ -191,15 +191,19 @@ TEST_F(Meter, ASlowPathWhoseQueueIsFullIsCrowdedForAWhile) {
 // Chunks of many connections end together, so the first confirmation may take a minute.
 TEST_F(Meter, ASlowPathIsCrowdedBeforeItConfirmedAnything) {
   burst(21, milliseconds(10));  // it was fast
-  for (int i = 0; i < 4; ++i) meter_.on_round_trip(seconds(3), now_);
-  for (int i = 0; i < 5; ++i) meter_.on_delivered(12'000, seconds(1));
-  EXPECT_FALSE(meter_.is_crowded(now_));
-  meter_.on_round_trip(seconds(3), now_);
-  EXPECT_TRUE(meter_.is_crowded(now_));
+  const auto busy = [&](std::uint64_t bytes_per_s, int for_s, milliseconds answer) {
+    for (int i = 0; i < for_s; ++i) meter_.on_busy(bytes_per_s, seconds(1), answer, now_);
+    return meter_.is_crowded(now_);
+  };
+  EXPECT_FALSE(busy(12'000, 3, seconds(3))) << "not for long yet";
   meter_.on_quiet();
-  const auto later = now_ + std::chrono::minutes(11);
-  meter_.on_round_trip(seconds(3), later);
-  EXPECT_FALSE(meter_.is_crowded(later)) << "nothing says that it is slow any more";
+  EXPECT_FALSE(busy(12'000, 3, seconds(3)));
+  meter_.on_quiet();
+  EXPECT_FALSE(busy(12'000, 4, milliseconds(60))) << "there is little to send";
+  EXPECT_FALSE(busy(1'000'000, 4, seconds(3)));
+  EXPECT_FALSE(busy(0, 4, seconds(3))) << "it is dark";
+  EXPECT_TRUE(busy(12'000, 4, seconds(3)));
+  EXPECT_FALSE(meter_.is_crowded(now_ + std::chrono::minutes(11)));
 }
 
 TEST_F(Meter, ARateThatNoSlowPathHasEndsTheCrowd) {
