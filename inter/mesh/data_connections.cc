@@ -165,14 +165,13 @@ std::string DataConnections::why_stalled(const DataConnection& data, Clock::time
          " bytes: a proxy in between may keep them";
 }
 
-// Those that do not send any more on a path that became crowded: what they took when it was free, or
-// seemed so, would be on its way for minutes before what is needed now.
+// What they took when the path was free, or seemed so, would be on its way for minutes before what is
+// needed now; and TCP on them holds windows of then, and loses most of what it sends.
 void DataConnections::drop_crowd(Clock::time_point now) {
   const bool was_crowded = std::exchange(crowded_, meter_.is_crowded(now));
   if (was_crowded || !crowded_) return;
   for (const auto& [number, data] : all_) {
-    if (!takes_part(number) && outgoing_.in_flight(number) > 0)
-      data.connection->close(Errc::deadline, "the path is slow and full: one sends");
+    if (outgoing_.in_flight(number) > 0) data.connection->close(Errc::deadline, kCrowdEnds);
   }
 }
 

@@ -17,6 +17,9 @@
 
 namespace causeway::inter {
 
+// Why data connections end where a path becomes crowded.
+inline constexpr const char* kCrowdEnds = "the path is slow and full: what is under way is put back";
+
 class DataConnections {
  public:
   using Clock = Connection::Clock;
@@ -47,7 +50,7 @@ class DataConnections {
   void look(Clock::time_point now);
   // When a byte of any of them last arrived, or was confirmed by the peer's kernel, as look() saw.
   Clock::time_point last_progress() const { return last_progress_; }
-  // Once when the path became crowded: one carries on with what the others have not delivered.
+  // Once when the path became crowded: what they have not delivered goes over new ones.
   void drop_crowd(Clock::time_point now);
   // After look(): the others carry on with what a connection that stands still has not delivered.
   // `in_flight`: what that is, for the log. `answer`: how long heartbeats take just now.

@@ -7,11 +7,18 @@ namespace {
 using ::testing::ElementsAre;
 using ::testing::IsEmpty;
 
-TEST_F(Transfer, WhatIsUnderWayIsNotSentAgainBecauseItIsAskedForAgain) {
+class AskedAgain : public Transfer {
+ protected:
+  // As a receiver did before it remembered what it had asked for.
+  void ask_again() {
+    link_->sender.on_fetch({id_, Order::ascending, 0, to_.spool.held(id_)});
+  }
+};
+
+TEST_F(AskedAgain, ItIsNotSentAgainWhileItIsUnderWay) {
   link_->receiver.want(id_);
   ASSERT_TRUE(link_->draw(1) && link_->draw(2));
-  link_->receiver.want(id_);
-  link_->carry_answers();
+  ask_again();
   link_->deliver(2);
   link_->deliver(1);
   run(*link_);
@@ -20,11 +27,10 @@ TEST_F(Transfer, WhatIsUnderWayIsNotSentAgainBecauseItIsAskedForAgain) {
   EXPECT_TRUE(link_->sender.idle());
 }
 
-TEST_F(Transfer, WhatIsAskedForAgainOutlivesItsConnection) {
+TEST_F(AskedAgain, ItOutlivesItsConnection) {
   link_->receiver.want(id_);
   ASSERT_TRUE(link_->draw(1) && link_->draw(2));
-  link_->receiver.want(id_);
-  link_->carry_answers();
+  ask_again();
   link_->lose(1);
   link_->deliver(2);
   run(*link_);
@@ -32,17 +38,27 @@ TEST_F(Transfer, WhatIsAskedForAgainOutlivesItsConnection) {
   EXPECT_THAT(link_->drawn, ElementsAre(0, 1, 0, 2, 3));
 }
 
-// Of two senders, one may have sent what is under way from the other.
-TEST_F(Transfer, WhatCameFromElsewhereIsNoLongerUnderWay) {
+TEST_F(AskedAgain, WhatCameFromElsewhereIsNoLongerUnderWay) {
   const auto other = link_from(from_.spool, "other");
   link_->receiver.want(id_);
   ASSERT_TRUE(link_->draw(1));
   other->sender.push(id_);
   ASSERT_TRUE(other->step());
   link_->answers.clear();
-  link_->receiver.want(id_);
-  link_->carry_answers();
+  ask_again();
   EXPECT_FALSE(link_->sender.under_way());
+}
+
+TEST_F(Transfer, WhatWasAskedForIsNotAskedForAgain) {
+  link_->receiver.want(id_);
+  link_->receiver.want(id_);
+  EXPECT_EQ(link_->answers.size(), 1U);
+  to_.spool.remove(id_);
+  link_->receiver.want(id_);
+  EXPECT_EQ(link_->answers.size(), 2U) << "what of it was here is gone";
+  link_->receiver.on_abandon(id_);
+  link_->receiver.want(id_);
+  EXPECT_EQ(link_->answers.size(), 3U) << "the peer may have it now";
 }
 
 TEST_F(Transfer, WhatIsForgoneIsNotSentAndWhatFollowsIs) {
