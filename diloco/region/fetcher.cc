@@ -51,10 +51,11 @@ std::vector<Fetcher::Request> Fetcher::set_wanted(const std::map<inter::BlobId, 
   return forgone;
 }
 
-// What was asked for before would come before it. It is asked for anew, behind it.
+// What was asked for before would come before it, and a single blob may take a minute. It is asked
+// for anew, behind it; what of it is here or under way stays.
 void Fetcher::make_way(Time now, std::vector<Request>& forgone) {
   for (auto& [blob, entry] : entries_) {
-    if (entry.first || entry.attempts == 0 || entry.received_bytes > 0) continue;
+    if (entry.first || entry.attempts == 0) continue;
     for (const std::string& peer : std::exchange(entry.senders, {entry.source}))
       forgone.push_back({peer, blob});
     entry.asked.clear();

@@ -23,7 +23,7 @@ class Fetcher {
     std::string source;      // the peer most likely to hold it
     bool under_way = false;  // it was sent to us unasked: ask only if nothing arrives
     std::size_t rank = 0;    // the lowest is asked for first: peers send in the order of requests
-    bool first = false;      // also before what was asked for already and has not begun
+    bool first = false;      // also before what was asked for already
   };
   struct Request {
     std::string peer;

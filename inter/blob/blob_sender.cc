@@ -11,6 +11,11 @@
 #include "inter/base/text.h"
 
 namespace causeway::inter {
+namespace {
+
+constexpr unsigned kTurns = 4;  // of which one is for what is pushed
+
+}  // namespace
 
 BlobSender::Item BlobSender::new_item(const BlobId& id) {
   Item item;
@@ -135,9 +140,10 @@ std::optional<Bytes> BlobSender::next_control() {
 }
 
 std::optional<Bytes> BlobSender::next_chunk(ConnectionNumber connection, Bytes memory) {
-  const bool first = std::exchange(pushed_next_, !pushed_next_);
-  auto frame = next_chunk_of(first, connection, memory);
-  return frame ? std::move(frame) : next_chunk_of(!first, connection, memory);
+  const bool pushed = turn_ == 0;
+  turn_ = (turn_ + 1) % kTurns;
+  auto frame = next_chunk_of(pushed, connection, memory);
+  return frame ? std::move(frame) : next_chunk_of(!pushed, connection, memory);
 }
 
 std::optional<Bytes> BlobSender::next_chunk_of(bool pushed, ConnectionNumber connection,
