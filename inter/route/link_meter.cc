@@ -216,6 +216,7 @@ double LinkMeter::pacing_bytes_per_s() const {
 }
 
 double LinkMeter::crowded_pacing_bytes_per_s() const {
+  if (round_trip_ <= kCrowdedRoundTrip) return 0;
   const double rate = std::min(rate_, kCrowdedBytesPerS);  // smoothed, and so perhaps of before
   return 2 * std::max({kCrowdedBytesPerSMin, rate, last_sample_});
 }
