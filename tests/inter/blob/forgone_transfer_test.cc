@@ -19,8 +19,8 @@ TEST_F(AskedAgain, ItIsNotSentAgainWhileItIsUnderWay) {
   link_->receiver.want(id_);
   ASSERT_TRUE(link_->draw(1) && link_->draw(2));
   ask_again();
-  link_->deliver(2);
-  link_->deliver(1);
+  ASSERT_TRUE(link_->draw(3));
+  for (const ConnectionNumber connection : {2, 3, 1}) link_->deliver(connection);
   run(*link_);
   EXPECT_TRUE(to_.spool.has(id_));
   EXPECT_THAT(link_->drawn, ElementsAre(0, 1, 2, 3));
