@@ -103,11 +103,11 @@ struct Note {
   std::string text;
   std::string event = {};  // of events.jsonl, which gets it too; empty: an error is "error"
 };
-using Action = std::variant<SendMessage, PushBlob, FetchBlob, ForgoBlob, RemoveBlob,
-                            SaveContributions, SumShard, SaveSnapshot, CheckSnapshot, SaveRaft,
-                            AppendLedger, UpdateMembers, WelcomeWorker, OrderTrain, OrderContinue,
-                            OrderCallBack, OrderCollect, OrderApply, OrderRestore, OrderFinish,
-                            EndRun, Note>;
+using Action =
+    std::variant<SendMessage, PushBlob, FetchBlob, ForgoBlob, RemoveBlob, SaveContributions,
+                 SumShard, SaveSnapshot, CheckSnapshot, SaveRaft, AppendLedger, UpdateMembers,
+                 WelcomeWorker, OrderTrain, OrderContinue, OrderCallBack, OrderCollect, OrderApply,
+                 OrderRestore, OrderFinish, EndRun, Note>;
 
 // A visitor of actions, events and messages: one lambda for each alternative, or for each that is
 // one of several.

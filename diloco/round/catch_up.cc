@@ -391,8 +391,7 @@ void CatchUp::add_target(std::vector<Need>& needs, bool urgent) const {
   const std::set<std::string>& linked = region_.peers.linked();
   const auto source = std::ranges::find_if(linked, has_it);
   if (source != linked.end())
-    needs.push_back(
-        {.blob = target->blob, .source = *source, .urgent = urgent, .first = urgent});
+    needs.push_back({.blob = target->blob, .source = *source, .urgent = urgent, .first = urgent});
 }
 
 // The worker applies them in order: behind what nobody has, none is of use that nobody is known to

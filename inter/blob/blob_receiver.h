@@ -36,7 +36,7 @@ class Intake {
   void recheck(const BlobId& id) { verifier_.recheck(id); }  // that a peer is sent
   // No peer need send it until it is wanted again: where one offers it, it is not asked for.
   void forgo(const BlobId& id);
-  void stop() { verifier_.stop(); }                          // nothing is told any more
+  void stop() { verifier_.stop(); }  // nothing is told any more
   const Verifier& verifier() const { return verifier_; }
 
  private:
@@ -71,7 +71,8 @@ class BlobReceiver {
   BlobReceiver& operator=(const BlobReceiver&) = delete;
   ~BlobReceiver();
 
-  // Asks the peer for what is missing; not if all is here, or the peer is at it or was asked already.
+  // Asks the peer for what is missing; not if all is here, or the peer is at it or was asked
+  // already.
   void want(const BlobId& id);
   // The peer need not send (any more of) it, until it is wanted again. What is under way is taken.
   void forgo(const BlobId& id);
@@ -101,10 +102,10 @@ class BlobReceiver {
   std::string peer_;
   Answer answer_;
   std::map<BlobId, std::uint64_t> asked_;  // nothing has come yet; with their life in the spool
-  std::set<BlobId> incoming_;         // begun, not complete
-  std::set<BlobId> declined_;         // chunks still under way are dropped in silence
-  std::set<BlobId> taken_back_;       // chunks still under way say nothing of others to come
-  std::map<BlobId, int> mismatches_;  // how often the hash was wrong
+  std::set<BlobId> incoming_;              // begun, not complete
+  std::set<BlobId> declined_;              // chunks still under way are dropped in silence
+  std::set<BlobId> taken_back_;            // chunks still under way say nothing of others to come
+  std::map<BlobId, int> mismatches_;       // how often the hash was wrong
 };
 
 }  // namespace causeway::inter

@@ -14,8 +14,8 @@ namespace {
 constexpr double kUnsentSeconds = 0.03;
 constexpr std::uint64_t kBytesOfAConnection = 4U << 20;  // in a burst, before another helps
 constexpr double kLossThatKeepsWindowsSmall = 0.0005;    // share of segments
-constexpr int kAnswerDeadlinesMax = 32;  // idle deadlines, until a chunk is confirmed
-constexpr std::uint64_t kChunksOnCrowded = 2;  // under way: one to confirm, and one behind it
+constexpr int kAnswerDeadlinesMax = 32;         // idle deadlines, until a chunk is confirmed
+constexpr std::uint64_t kChunksOnCrowded = 2;   // under way: one to confirm, and one behind it
 constexpr std::chrono::seconds kLateAnswer{1};  // to a heartbeat, behind bulk on a slow path
 constexpr const char* kNothingLarge =
     ", and hardly any since it was made: large packets may be lost on the way (MTU; `causeway "
@@ -60,8 +60,8 @@ void DataConnections::begin_burst(std::uint64_t bytes, bool first) {
   set_pace();
 }
 
-// TCP may hold its windows of when the path was free for long after it became slow, so that a socket
-// takes any number of chunks at once.
+// TCP may hold its windows of when the path was free for long after it became slow, so that a
+// socket takes any number of chunks at once.
 bool DataConnections::may_begin(ConnectionNumber number) const {
   const bool full =
       meter_.is_crowded(Clock::now()) && outgoing_.in_flight(number) >= kChunksOnCrowded;
@@ -93,8 +93,8 @@ void DataConnections::set_pace() {
   if (all_.empty()) return;
   const auto connections = static_cast<double>(senders());
   const bool crowded = meter_.is_crowded(Clock::now());
-  const double limit = crowded ? meter_.crowded_pacing_bytes_per_s()
-                               : meter_.pacing_bytes_per_s() / connections;
+  const double limit =
+      crowded ? meter_.crowded_pacing_bytes_per_s() : meter_.pacing_bytes_per_s() / connections;
   const unsigned unsent =
       crowded ? kUnsentBytesCrowded : unsent_bytes(meter_.rate_bytes_per_s() / connections);
   for (const auto& [number, data] : all_) {
@@ -165,8 +165,8 @@ std::string DataConnections::why_stalled(const DataConnection& data, Clock::time
          " bytes: a proxy in between may keep them";
 }
 
-// What they took when the path was free, or seemed so, would be on its way for minutes before what is
-// needed now; and TCP on them holds windows of then, and loses most of what it sends.
+// What they took when the path was free, or seemed so, would be on its way for minutes before what
+// is needed now; and TCP on them holds windows of then, and loses most of what it sends.
 void DataConnections::drop_crowd(Clock::time_point now) {
   const bool was_crowded = std::exchange(crowded_, meter_.is_crowded(now));
   if (was_crowded || !crowded_) return;

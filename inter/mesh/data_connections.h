@@ -18,7 +18,8 @@
 namespace causeway::inter {
 
 // Why data connections end where a path becomes crowded.
-inline constexpr const char* kCrowdEnds = "the path is slow and full: what is under way is put back";
+inline constexpr const char* kCrowdEnds =
+    "the path is slow and full: what is under way is put back";
 
 class DataConnections {
  public:

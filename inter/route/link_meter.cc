@@ -19,7 +19,7 @@ constexpr double kShortBurstBytesMin = 16U << 10;
 constexpr double kSlowSeconds = 1, kSlowRoundTrips = 16;
 constexpr int kSlowBurstsMin = 2;  // in a row
 constexpr double kAboutTheRate = 0.9;
-constexpr double kCrowdedBytesPerS = 125'000;         // below that rate, if
+constexpr double kCrowdedBytesPerS = 125'000;  // below that rate, if
 constexpr double kUncrowdedBytesPerS = 2 * kCrowdedBytesPerS;
 constexpr double kCrowdedBytesPerSMin = 4096;  // one small segment in each of its round trips
 constexpr std::chrono::seconds kCrowdedRoundTrip{1};  // heartbeats take longer

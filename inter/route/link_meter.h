@@ -58,8 +58,8 @@ class LinkMeter {
   // that did not, until there is no limit any more; nor is there one where even slow bursts lose.
   // 0: no limit.
   double pacing_bytes_per_s() const;
-  // The same for one that sends alone on a crowded path, while heartbeats wait in its queue: twice of
-  // what came of it last. What TCP knows of the path may be of before.
+  // The same for one that sends alone on a crowded path, while heartbeats wait in its queue: twice
+  // of what came of it last. What TCP knows of the path may be of before.
   double crowded_pacing_bytes_per_s() const;
 
   // How long a transfer may stand still: mean and deviation of the times between acknowledgements,

@@ -61,11 +61,14 @@ void Cluster::trace(const std::string& region, const Event& event,
                                                   "ChangeMember", "Finished", "Tensors", "Holdings",
                                                   "Draft",        "ShardSums"};
   static const std::vector<std::string> kActions{
-      "Send",          "Push",          "Fetch",        "Forgo",         "RemoveBlob",
-      "SaveContributions", "SumShard",      "SaveSnapshot", "CheckSnapshot", "SaveRaft",
-      "AppendLedger",  "UpdateMembers", "Welcome",      "OrderTrain",    "OrderContinue",
-      "OrderCallBack", "OrderCollect",  "OrderApply",   "OrderRestore",  "OrderFinish",
-      "EndRun",        "Note"};
+      "Send",          "Push",         "Fetch",
+      "Forgo",         "RemoveBlob",   "SaveContributions",
+      "SumShard",      "SaveSnapshot", "CheckSnapshot",
+      "SaveRaft",      "AppendLedger", "UpdateMembers",
+      "Welcome",       "OrderTrain",   "OrderContinue",
+      "OrderCallBack", "OrderCollect", "OrderApply",
+      "OrderRestore",  "OrderFinish",  "EndRun",
+      "Note"};
   std::ostream& out = *options_.trace;
   out << now_.count() / 1000 << " " << region << " " << kEvents.at(event.index());
   if (const auto* said = std::get_if<PeerSaid>(&event)) {

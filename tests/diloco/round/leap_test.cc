@@ -136,8 +136,8 @@ TEST_F(Leap, TheSnapshotGoesBeforeWhatWasAskedForAndTheRoundsBeforeItAreTakenBac
     if (const auto* fetch = std::get_if<FetchBlob>(&action)) fetched.push_back(fetch->blob);
   }
   EXPECT_THAT(forgone, UnorderedElementsAreArray(payloads));
-  EXPECT_THAT(fetched, ElementsAre(snapshot_of(2).blob, payloads[2], payloads[3], payloads[4],
-                                   payloads[5]));
+  EXPECT_THAT(fetched,
+              ElementsAre(snapshot_of(2).blob, payloads[2], payloads[3], payloads[4], payloads[5]));
   catch_up_.fetch(Time{2});
   EXPECT_TRUE(region_.out.take().empty()) << "once";
 }

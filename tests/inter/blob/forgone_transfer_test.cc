@@ -10,9 +10,7 @@ using ::testing::IsEmpty;
 class AskedAgain : public Transfer {
  protected:
   // As a receiver did before it remembered what it had asked for.
-  void ask_again() {
-    link_->sender.on_fetch({id_, Order::ascending, 0, to_.spool.held(id_)});
-  }
+  void ask_again() { link_->sender.on_fetch({id_, Order::ascending, 0, to_.spool.held(id_)}); }
 };
 
 TEST_F(AskedAgain, ItIsNotSentAgainWhileItIsUnderWay) {
