@@ -250,7 +250,8 @@ asio::awaitable<void> Coordinator::Implementation::abstain() {
 void Coordinator::Implementation::carry_out(const Action& action) {
   std::visit(
       Cases{
-          [this](const OneOf<SendMessage, PushBlob, FetchBlob, UpdateMembers> auto& one) {
+          [this](
+              const OneOf<SendMessage, PushBlob, FetchBlob, ForgoBlob, UpdateMembers> auto& one) {
             links_->carry_out(one);
           },
           [this](const OneOf<WelcomeWorker, OrderTrain, OrderContinue, OrderCallBack, OrderCollect,

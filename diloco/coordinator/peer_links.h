@@ -54,6 +54,7 @@ class PeerLinks : public inter::MeshHandler {
   void carry_out(const SendMessage& action);
   void carry_out(const PushBlob& action);
   void carry_out(const FetchBlob& action) { mesh_.fetch_blob(action.peer, action.blob); }
+  void carry_out(const ForgoBlob& action) { mesh_.forgo_blob(action.peer, action.blob); }
   void carry_out(const UpdateMembers& action);
 
   // inter::MeshHandler

@@ -26,6 +26,11 @@ struct FetchBlob {
   std::string peer;
   inter::BlobId blob;
 };
+// Asked of the peer or pushed by it, and no longer needed.
+struct ForgoBlob {
+  std::string peer;
+  inter::BlobId blob;
+};
 struct RemoveBlob {
   inter::BlobId blob;
   bool listed = false;  // a payload that counted: worth keeping where everything is kept
@@ -98,10 +103,11 @@ struct Note {
   std::string text;
   std::string event = {};  // of events.jsonl, which gets it too; empty: an error is "error"
 };
-using Action = std::variant<SendMessage, PushBlob, FetchBlob, RemoveBlob, SaveContributions,
-                            SumShard, SaveSnapshot, CheckSnapshot, SaveRaft, AppendLedger,
-                            UpdateMembers, WelcomeWorker, OrderTrain, OrderContinue, OrderCallBack,
-                            OrderCollect, OrderApply, OrderRestore, OrderFinish, EndRun, Note>;
+using Action =
+    std::variant<SendMessage, PushBlob, FetchBlob, ForgoBlob, RemoveBlob, SaveContributions,
+                 SumShard, SaveSnapshot, CheckSnapshot, SaveRaft, AppendLedger, UpdateMembers,
+                 WelcomeWorker, OrderTrain, OrderContinue, OrderCallBack, OrderCollect, OrderApply,
+                 OrderRestore, OrderFinish, EndRun, Note>;
 
 // A visitor of actions, events and messages: one lambda for each alternative, or for each that is
 // one of several.

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <iterator>
+#include <utility>
 
 namespace causeway::diloco {
 namespace {
@@ -16,10 +17,20 @@ constexpr std::size_t kQueuedMax = 30;  // some five minutes
 
 }  // namespace
 
-void Fetcher::set_wanted(const std::map<inter::BlobId, Want>& wanted, Time now) {
-  std::erase_if(entries_, [&wanted](const auto& entry) { return !wanted.contains(entry.first); });
+std::vector<Fetcher::Request> Fetcher::set_wanted(const std::map<inter::BlobId, Want>& wanted,
+                                                  Time now) {
+  std::vector<Request> forgone;
+  std::erase_if(entries_, [&](const auto& entry) {
+    if (wanted.contains(entry.first)) return false;
+    for (const std::string& peer : entry.second.senders) forgone.push_back({peer, entry.first});
+    return true;
+  });
+  bool make_way = false;
   for (const auto& [blob, want] : wanted) {
     const auto [entry, added] = entries_.try_emplace(blob);
+    entry->second.senders.insert(want.source);
+    make_way = make_way || (want.first && !entry->second.first);
+    entry->second.first = want.first;
     if (!added) {
       entry->second.rank = want.rank;
       if (entry->second.source == want.source) continue;
@@ -30,9 +41,26 @@ void Fetcher::set_wanted(const std::map<inter::BlobId, Want>& wanted, Time now) 
     }
     entry->second = {.source = want.source,
                      .rank = want.rank,
+                     .first = want.first,
                      .asked = want.under_way ? want.source : std::string(),
+                     .senders = {want.source},
                      .retry_after = kRetryMin,
                      .ask_at = want.under_way ? now + kRetryMin : now};
+  }
+  if (make_way) this->make_way(now, forgone);
+  return forgone;
+}
+
+// What was asked for before would come before it, and a single blob may take a minute. It is asked
+// for anew, behind it; what of it is here or under way stays.
+void Fetcher::make_way(Time now, std::vector<Request>& forgone) {
+  for (auto& [blob, entry] : entries_) {
+    if (entry.first || entry.attempts == 0) continue;
+    for (const std::string& peer : std::exchange(entry.senders, {entry.source}))
+      forgone.push_back({peer, blob});
+    entry.asked.clear();
+    entry.attempts = 0;
+    entry.ask_at = now;
   }
 }
 
@@ -104,12 +132,22 @@ bool Fetcher::is_queued(Entry& entry, Time now) const {
   return sends && ++entry.queued <= kQueuedMax;
 }
 
+// All at once, as a second one that is asked later would send everything else before it. They share
+// the work; who does not have it says so.
+void Fetcher::ask_others(const inter::BlobId& blob, Entry& entry, const std::set<std::string>& up,
+                         std::vector<Request>& requests) {
+  for (const std::string& peer : up)
+    if (entry.senders.insert(peer).second) requests.push_back({peer, blob});
+}
+
 std::vector<Fetcher::Request> Fetcher::due(const std::set<std::string>& up, Time now) {
   std::vector<Request> requests;
   if (up.empty()) return requests;
   for (auto& [blob, entry] : entries_) {
     if (entry.ask_at > now) continue;
     entry.asked = choose(entry, up);
+    entry.senders.insert(entry.asked);
+    if (entry.first && entry.attempts == 0) ask_others(blob, entry, up, requests);
     ++entry.attempts;
     if (!is_queued(entry, now) && ++entry.unanswered > 2 * up.size()) in_vain_.insert(blob);
     entry.ask_at = now + entry.retry_after;

@@ -23,14 +23,16 @@ class Fetcher {
     std::string source;      // the peer most likely to hold it
     bool under_way = false;  // it was sent to us unasked: ask only if nothing arrives
     std::size_t rank = 0;    // the lowest is asked for first: peers send in the order of requests
+    bool first = false;      // also before what was asked for already
   };
   struct Request {
     std::string peer;
     inter::BlobId blob;
   };
 
-  // Replaces the set of wanted blobs; those already wanted keep their progress.
-  void set_wanted(const std::map<inter::BlobId, Want>& wanted, Time now);
+  // Replaces the set of wanted blobs; those already wanted keep their progress. Returns which peers
+  // may be about to send what: they need not, or not before they are asked anew.
+  std::vector<Request> set_wanted(const std::map<inter::BlobId, Want>& wanted, Time now);
   // Returns by how much the blob grew.
   std::uint64_t on_progress(const inter::BlobId& blob, std::uint64_t received_bytes, Time now);
   // Whatever came of it is gone.
@@ -61,7 +63,9 @@ class Fetcher {
   struct Entry {
     std::string source;  // asked first
     std::size_t rank = 0;
+    bool first = false;
     std::string asked;                     // the peer that is expected to be sending
+    std::set<std::string> senders = {};    // that peer, and those before it
     std::set<std::string> absent_at = {};  // peers that said so since they connected
     std::uint64_t received_bytes = 0;
     std::size_t attempts = 0;
@@ -71,6 +75,9 @@ class Fetcher {
     Time retry_after{0};
     Time ask_at{0};
   };
+  void make_way(Time now, std::vector<Request>& forgone);
+  static void ask_others(const inter::BlobId& blob, Entry& entry, const std::set<std::string>& up,
+                         std::vector<Request>& requests);
   bool is_queued(Entry& entry, Time now) const;
   static const std::string& choose(const Entry& entry, const std::set<std::string>& up);
 

@@ -106,6 +106,7 @@ class RehearsalRegion : public inter::MeshHandler {
   void operator()(const SendMessage& action);
   void operator()(const PushBlob& action) { channel_->push_blob(action.peer, action.blob); }
   void operator()(const FetchBlob& action) { channel_->fetch_blob(action.peer, action.blob); }
+  void operator()(const ForgoBlob& action) { channel_->forgo_blob(action.peer, action.blob); }
   void operator()(const RemoveBlob& action) { world_.release(name_, action.blob); }
   void operator()(const EndRun&) { ended_ = true; }
   void operator()(const SumShard& action);

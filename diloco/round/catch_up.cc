@@ -229,7 +229,7 @@ bool CatchUp::is_worth_its_bytes(const Snapshot& offered) const {
 void CatchUp::fetch(Time now) {
   Needs needs = needed();
   if (room_.make_for(needs)) needs = needed();
-  region_.fetcher.set_wanted(room_.fitting(needs.blobs), now);
+  want(room_.fitting(needs.blobs), now);
   for (Fetcher::Request& request : region_.fetcher.due(region_.peers.linked(), now)) {
     region_.out.push(FetchBlob{std::move(request.peer), request.blob});
   }
@@ -246,7 +246,15 @@ void CatchUp::expect(const inter::BlobId& payload, const std::string& peer, Time
   if (expected == wanted.end()) return;
   expected->second.source = peer;
   expected->second.under_way = true;
-  region_.fetcher.set_wanted(wanted, now);
+  want(wanted, now);
+}
+
+// What peers are about to send and the region needs no more would hold up what it needs.
+void CatchUp::want(const std::map<inter::BlobId, Fetcher::Want>& wanted, Time now) {
+  for (Fetcher::Request& forgone : region_.fetcher.set_wanted(wanted, now)) {
+    if (!region_.spool.holds(forgone.blob))
+      region_.out.push(ForgoBlob{std::move(forgone.peer), forgone.blob});
+  }
 }
 
 Needs CatchUp::needed() const {
@@ -256,7 +264,7 @@ Needs CatchUp::needed() const {
   const auto source = target ? offers_.source_of(*target) : std::nullopt;
   std::optional<Need> snapshot;
   if (source && !region_.spool.holds(target->blob))
-    snapshot = Need{.blob = target->blob, .source = *source, .urgent = leap};
+    snapshot = Need{.blob = target->blob, .source = *source, .urgent = leap, .first = leap};
   Needs needs = needs_of(region_, replay_from(), leap, snapshot);
   // No room that is made for it would do.
   std::erase_if(needs.blobs, [this](const Need& need) { return room_.never_fits(need.blob); });

@@ -70,6 +70,7 @@ class CatchUp {
   void make_room(std::uint64_t bytes);
 
  private:
+  void want(const std::map<inter::BlobId, Fetcher::Want>& wanted, Time now);
   std::optional<Snapshot> find_target() const;
   bool needs_snapshot() const;
   bool is_of_help(const Snapshot& offered) const;

@@ -18,6 +18,7 @@ struct Need {
   bool urgent = false;  // the worker can do nothing without it
   // Of an open contribution: what its region asks for with it. 0: the run agreed on the blob.
   std::uint64_t claimed_bytes = 0;
+  bool first = false;  // as in Fetcher::Want
   // Whoever names something large must not keep out what others name.
   bool keeps_its_room() const { return urgent && claimed_bytes == 0; }
 };

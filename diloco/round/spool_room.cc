@@ -20,7 +20,7 @@ std::map<inter::BlobId, Fetcher::Want> SpoolRoom::fitting(const std::vector<Need
     const std::uint64_t spare = need.urgent || bytes == 0 ? 0 : kept_free_bytes();
     const bool fits = bytes <= room && room - bytes >= spare;
     if (fits) {
-      want->second = {.source = need.source, .rank = wanted.size()};
+      want->second = {.source = need.source, .rank = wanted.size(), .first = need.first};
     } else {
       wanted.erase(want);
     }

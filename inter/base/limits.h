@@ -14,10 +14,10 @@ constexpr std::size_t kUnauthenticatedFromOneMax = 64;  // address that no membe
 constexpr std::size_t kDataConnectionsMax = 64;  // of a session
 
 // Idle deadlines for which a control connection may be silent while bytes move on the session's
-// data connections. Behind bulk on a slow path its small packets are lost again and again, and TCP
-// waits twice as long after each loss: 1, 3, 7, 15 s. So the first deadline says nothing, and three
-// leave room for one more try. Not for ever: the kernel of a process that hangs confirms bytes,
-// too.
+// data connections, and a data connection while heartbeats are answered late. Behind bulk on a slow
+// path packets are lost again and again, and TCP waits twice as long after each loss: 1, 3, 7, 15
+// s. So the first deadline says nothing, and three leave room for one more try. Not for ever: the
+// kernel of a process that hangs confirms bytes, too.
 constexpr int kControlDeadlines = 3;
 
 // A data connection that moved fewer bytes has carried no bulk: they are those of its handshake.
@@ -36,6 +36,7 @@ constexpr std::size_t kRelayBacklogBytes = 256U << 10;  // of control: what is r
 constexpr std::size_t kRelayedWaitingMax = 4U << 20;    // from a third region, not read yet
 constexpr unsigned kUnsentBytesAtFirst = 512U << 10;    // in a data socket
 constexpr unsigned kUnsentBytesMin = 128U << 10, kUnsentBytesMax = 4U << 20;
+constexpr unsigned kUnsentBytesCrowded = 16U << 10;  // where one sends, slowly
 
 constexpr std::size_t kOpenPartialsMax = 16;  // blobs on their way whose files stay open
 

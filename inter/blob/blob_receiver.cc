@@ -13,8 +13,7 @@
 namespace causeway::inter {
 namespace {
 
-template <typename Set>
-void remember(Set& set, const BlobId& id) {
+void remember(std::set<BlobId>& set, const BlobId& id) {
   if (set.size() >= kRememberedBlobsMax) set.clear();
   set.insert(id);
 }
@@ -46,6 +45,10 @@ Intake::Intake(const asio::any_io_executor& executor, Spool& spool, std::uint64_
           },
           std::move(hashing), std::move(lost)) {}
 
+void Intake::forgo(const BlobId& id) {
+  remember(forgone_, id);
+}
+
 void Intake::store(BlobReceiver& from, const BlobChunk& chunk) {
   const bool is_new = spool_.store(chunk.id, chunk.chunk, chunk.bytes);
   if (is_new) {
@@ -67,7 +70,9 @@ void Intake::on_verdict(const BlobId& id, const std::optional<std::system_error>
   if (failure && failure->code() == Errc::hash_mismatch) return on_mismatch(id, *failure, chunks);
   const std::string last = arrivals_.last(id);
   for (BlobReceiver* const receiver : receivers_) {
-    if (!failure && receiver->incoming_.contains(id)) receiver->on_completed(id);
+    // One that took it back may be pushed it anew.
+    const bool told = receiver->incoming_.contains(id) || receiver->taken_back_.contains(id);
+    if (!failure && told) receiver->on_completed(id);
     // One that was only asked was told of chunks that a disk did not take after all.
     if (failure && receiver->is_source(id)) receiver->on_failed(id, *failure, "");
   }
@@ -156,16 +161,32 @@ bool BlobReceiver::declines_repaired(const BlobId& id) {
 }
 
 void BlobReceiver::want(const BlobId& id) {
+  intake_->forgone_.erase(id);
   const bool all_here = id.size_bytes > 0 && intake_->spool_.received_bytes(id) == id.size_bytes;
   if (all_here) {
     intake_->verifier_.finish(id);
     return;
   }
   // What was under way may have been removed for something else.
-  const bool comes = incoming_.contains(id) && intake_->spool_.partial(id).has_value();
-  if (intake_->spool_.has(id) || comes || declines_size_of(id)) return;
+  const bool begun = intake_->spool_.partial(id).has_value();
+  const auto asked = asked_.find(id);
+  const bool waits = begun && asked != asked_.end() && asked->second == intake_->spool_.life(id);
+  const bool comes = begun && incoming_.contains(id);
+  if (intake_->spool_.has(id) || waits || comes || declines_size_of(id)) return;
   if (const auto problem = ask(id))
     intake_->log_decline("not asking " + peer_ + " for", id, *problem);
+}
+
+void BlobReceiver::forgo(const BlobId& id) {
+  intake_->forgo(id);
+  take_back(id);
+}
+
+// Its decline has no reason: the peer has done nothing wrong.
+void BlobReceiver::take_back(const BlobId& id) {
+  on_abandon(id);
+  remember(taken_back_, id);
+  answer_(encode(BlobDecline{id, ""}));
 }
 
 // Not without room for it, which is then kept. Returns what is in the way.
@@ -177,8 +198,10 @@ std::optional<std::string> BlobReceiver::ask(const BlobId& id) {
   }
   on_abandon(id);
   declined_.erase(id);
+  taken_back_.erase(id);
   answer_(encode(plan_fetch(id, intake_->spool_.held(id), intake_->other_sources(id, peer_))));
-  remember(asked_, id);
+  if (asked_.size() >= kRememberedBlobsMax) asked_.clear();
+  asked_[id] = intake_->spool_.life(id);
   return std::nullopt;
 }
 
@@ -186,6 +209,8 @@ void BlobReceiver::on_offer(const BlobId& id) {
   if (declines_size_of(id) || declines_repaired(id)) return;
   if (intake_->spool_.has(id)) {
     answer_(encode_id(FrameType::blob_complete, id));
+  } else if (intake_->forgone_.contains(id)) {
+    take_back(id);
   } else if (const auto problem = ask(id)) {
     decline(id, *problem);
   }
@@ -199,7 +224,7 @@ void BlobReceiver::on_chunk(const BlobChunk& chunk) {
   }
   if (declined_.contains(id) || declines_size_of(id) || declines_repaired(id)) return;
   try {
-    incoming_.insert(id);
+    if (!taken_back_.contains(id)) incoming_.insert(id);
     asked_.erase(id);
     intake_->store(*this, chunk);  // which may end with a verdict
   } catch (const std::system_error& error) {
@@ -218,6 +243,7 @@ void BlobReceiver::on_stored(const BlobId& id, std::uint64_t chunk) {
 
 void BlobReceiver::on_completed(const BlobId& id) {
   on_abandon(id);
+  taken_back_.erase(id);
   mismatches_.erase(id);
   answer_(encode_id(FrameType::blob_complete, id));
 }

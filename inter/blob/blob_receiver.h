@@ -34,7 +34,9 @@ class Intake {
          Completed completed, asio::any_io_executor hashing = {}, Verifier::Lost lost = {});
 
   void recheck(const BlobId& id) { verifier_.recheck(id); }  // that a peer is sent
-  void stop() { verifier_.stop(); }                          // nothing is told any more
+  // No peer need send it until it is wanted again: where one offers it, it is not asked for.
+  void forgo(const BlobId& id);
+  void stop() { verifier_.stop(); }  // nothing is told any more
   const Verifier& verifier() const { return verifier_; }
 
  private:
@@ -53,6 +55,7 @@ class Intake {
   std::uint64_t blob_bytes_max_;
   Completed completed_;
   std::set<BlobReceiver*> receivers_;
+  std::set<BlobId> forgone_;  // nobody is to send it
   Arrivals arrivals_;
   std::size_t arrivals_max_ = kRememberedBlobsMax;  // before those are forgotten that are over
   LogBudget log_{3};                                // lines a minute of a kind
@@ -68,8 +71,11 @@ class BlobReceiver {
   BlobReceiver& operator=(const BlobReceiver&) = delete;
   ~BlobReceiver();
 
-  // Asks the peer for what is missing; not if all is here or the peer is at it.
+  // Asks the peer for what is missing; not if all is here, or the peer is at it or was asked
+  // already.
   void want(const BlobId& id);
+  // The peer need not send (any more of) it, until it is wanted again. What is under way is taken.
+  void forgo(const BlobId& id);
 
   void on_offer(const BlobId& id);
   void on_chunk(const BlobChunk& chunk);
@@ -86,6 +92,7 @@ class BlobReceiver {
   bool declines_repaired(const BlobId& id);
   std::optional<std::string> ask(const BlobId& id);
   void decline(const BlobId& id, const std::string& reason);
+  void take_back(const BlobId& id);
   void on_stored(const BlobId& id, std::uint64_t chunk);
   void on_completed(const BlobId& id);
   void on_failed(const BlobId& id, const std::system_error& failure, const std::string& repairer);
@@ -94,10 +101,11 @@ class BlobReceiver {
   std::shared_ptr<Intake> intake_;
   std::string peer_;
   Answer answer_;
-  std::set<BlobId> asked_;            // nothing has come yet
-  std::set<BlobId> incoming_;         // begun, not complete
-  std::set<BlobId> declined_;         // chunks still under way are dropped in silence
-  std::map<BlobId, int> mismatches_;  // how often the hash was wrong
+  std::map<BlobId, std::uint64_t> asked_;  // nothing has come yet; with their life in the spool
+  std::set<BlobId> incoming_;              // begun, not complete
+  std::set<BlobId> declined_;              // chunks still under way are dropped in silence
+  std::set<BlobId> taken_back_;            // chunks still under way say nothing of others to come
+  std::map<BlobId, int> mismatches_;       // how often the hash was wrong
 };
 
 }  // namespace causeway::inter

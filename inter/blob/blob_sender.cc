@@ -11,6 +11,11 @@
 #include "inter/base/text.h"
 
 namespace causeway::inter {
+namespace {
+
+constexpr unsigned kTurns = 4;  // of which one is for what is pushed
+
+}  // namespace
 
 BlobSender::Item BlobSender::new_item(const BlobId& id) {
   Item item;
@@ -48,7 +53,9 @@ void BlobSender::on_fetch(const BlobFetch& fetch) {
   item->cursor = fetch.start;
   item->confirmed = fetch.held;
   item->pending = fetch.held.inverse();
-  item->in_flight.clear();  // if some still arrive, they are only acknowledged once more
+  // What live connections carry still arrives: before it threw anything away it declined the blob.
+  std::erase_if(item->in_flight, [&](const auto& sent) { return fetch.held.has(sent.first); });
+  for (const auto& [chunk, carrier] : item->in_flight) item->pending.erase(chunk);
 }
 
 std::uint64_t BlobSender::on_ack(const BlobAck& ack) {
@@ -71,6 +78,7 @@ void BlobSender::on_complete(const BlobId& id) {
 
 void BlobSender::on_decline(const BlobDecline& decline) {
   if (find(decline.id) == nullptr) return;
+  if (decline.reason.empty()) return erase(decline.id);
   if (const auto more = log_.take(LogBudget::kind_of(decline.reason))) {
     spdlog::warn(
         "{} declined blob {}: {}; until it asks for something it is only offered what "
@@ -132,9 +140,10 @@ std::optional<Bytes> BlobSender::next_control() {
 }
 
 std::optional<Bytes> BlobSender::next_chunk(ConnectionNumber connection, Bytes memory) {
-  const bool first = std::exchange(pushed_next_, !pushed_next_);
-  auto frame = next_chunk_of(first, connection, memory);
-  return frame ? std::move(frame) : next_chunk_of(!first, connection, memory);
+  const bool pushed = turn_ == 0;
+  turn_ = (turn_ + 1) % kTurns;
+  auto frame = next_chunk_of(pushed, connection, memory);
+  return frame ? std::move(frame) : next_chunk_of(!pushed, connection, memory);
 }
 
 std::optional<Bytes> BlobSender::next_chunk_of(bool pushed, ConnectionNumber connection,

@@ -34,6 +34,7 @@ class BlobSender {
   // The bytes that this newly confirms; 0 if they were confirmed before, or are not ours.
   std::uint64_t on_ack(const BlobAck& ack);
   void on_complete(const BlobId& id);
+  // Without a reason the peer only needs it no more, asked for or pushed; what follows goes on.
   void on_decline(const BlobDecline& decline);
   void on_new_session();
   void on_connection_lost(ConnectionNumber connection);
@@ -41,8 +42,9 @@ class BlobSender {
   // The next frame for the control connection: offers after a reconnection, blobs given up.
   std::optional<Bytes> next_control();
   // The next chunk for a data connection; nothing while there is nothing to send or an answer is
-  // awaited. What was pushed and what the peer asked for take turns: a region that catches up over
-  // a slow link is pushed all that is new besides. Takes the memory of a frame that is done with.
+  // awaited. What was pushed and what the peer asked for take turns, one chunk to three: a region
+  // that catches up over a slow link is pushed all that is new besides. Takes the memory of a frame
+  // that is done with.
   std::optional<Bytes> next_chunk(ConnectionNumber connection, Bytes memory = {});
 
   bool busy() const { return !queue_.empty(); }
@@ -80,7 +82,7 @@ class BlobSender {
   std::deque<Item> queue_;                               // in the order of the pushes
   std::map<ConnectionNumber, std::uint64_t> confirmed_;  // chunks
   std::deque<BlobId> abandoned_;                         // the peer is still to be told
-  bool pushed_next_ = true;                              // or what the peer asked for
+  unsigned turn_ = 0;                                    // of kTurns; in the first, what was pushed
   bool asks_first_ = false;  // the peer declined something, and nothing was welcome since
   LogBudget log_{3};         // lines a minute of a kind
 };

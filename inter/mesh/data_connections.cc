@@ -14,13 +14,22 @@ namespace {
 constexpr double kUnsentSeconds = 0.03;
 constexpr std::uint64_t kBytesOfAConnection = 4U << 20;  // in a burst, before another helps
 constexpr double kLossThatKeepsWindowsSmall = 0.0005;    // share of segments
-constexpr int kAnswerDeadlinesMax = 32;  // idle deadlines, until a chunk is confirmed
+constexpr int kAnswerDeadlinesMax = 32;         // idle deadlines, until a chunk is confirmed
+constexpr std::uint64_t kChunksOnCrowded = 2;   // under way: one to confirm, and one behind it
+constexpr std::chrono::seconds kLateAnswer{1};  // to a heartbeat, behind bulk on a slow path
 constexpr const char* kNothingLarge =
     ", and hardly any since it was made: large packets may be lost on the way (MTU; `causeway "
     "doctor` tells)";
 // Of one connection; never binds, but has the kernel pace by its own estimate, so that CUBIC's slow
 // start does not take its bursts for a full queue (tcp_cubic.c, hystart_update).
 constexpr std::uint64_t kNoRateLimit = 1'000'000'000'000;
+
+// At this rate.
+unsigned unsent_bytes(double rate) {
+  if (rate == 0) return kUnsentBytesAtFirst;
+  return std::clamp(static_cast<unsigned>(std::min(rate * kUnsentSeconds, 1e9)), kUnsentBytesMin,
+                    kUnsentBytesMax);
+}
 
 }  // namespace
 
@@ -51,6 +60,14 @@ void DataConnections::begin_burst(std::uint64_t bytes, bool first) {
   set_pace();
 }
 
+// TCP may hold its windows of when the path was free for long after it became slow, so that a
+// socket takes any number of chunks at once.
+bool DataConnections::may_begin(ConnectionNumber number) const {
+  const bool full =
+      meter_.is_crowded(Clock::now()) && outgoing_.in_flight(number) >= kChunksOnCrowded;
+  return !full && takes_part(number);
+}
+
 bool DataConnections::takes_part(ConnectionNumber number) const {
   const std::size_t senders = this->senders();
   return all_.size() <= senders ||
@@ -70,16 +87,16 @@ bool DataConnections::more_take_part() {
 // path busy until we get round to this connection again. The limit on the rate keeps several
 // connections, which know nothing of each other, from overflowing the queue together. BBR needs it
 // too: a burst of fewer than about ten round trips ends before BBR leaves its startup, in which it
-// sends at 2.9 times the rate that it measured.
+// sends at 2.9 times the rate that it measured. On a crowded path what a socket has taken delays
+// whatever is more urgent by seconds.
 void DataConnections::set_pace() {
   if (all_.empty()) return;
   const auto connections = static_cast<double>(senders());
-  const double rate = meter_.rate_bytes_per_s() / connections;
-  const double limit = meter_.pacing_bytes_per_s() / connections;
-  const auto unsent = rate == 0
-                          ? kUnsentBytesAtFirst
-                          : std::clamp(static_cast<unsigned>(std::min(rate * kUnsentSeconds, 1e9)),
-                                       kUnsentBytesMin, kUnsentBytesMax);
+  const bool crowded = meter_.is_crowded(Clock::now());
+  const double limit =
+      crowded ? meter_.crowded_pacing_bytes_per_s() : meter_.pacing_bytes_per_s() / connections;
+  const unsigned unsent =
+      crowded ? kUnsentBytesCrowded : unsent_bytes(meter_.rate_bytes_per_s() / connections);
   for (const auto& [number, data] : all_) {
     if (data.connection->is_closed()) continue;
     data.connection->limit_unsent(unsent);
@@ -130,8 +147,11 @@ bool DataConnections::is_unanswered(const DataConnection& data, Clock::time_poin
          data.acked_bytes - data.acked_bytes_then > kUnansweredBytesMax;
 }
 
-std::string DataConnections::why_stalled(const DataConnection& data, Clock::time_point now) const {
-  const auto deadline = meter_.stall_deadline(options_.idle_deadline);
+std::string DataConnections::why_stalled(const DataConnection& data, Clock::time_point now,
+                                         Clock::duration answer) const {
+  const int deadlines = answer > kLateAnswer ? kControlDeadlines : 1;
+  const auto longest = deadlines * Clock::duration(options_.idle_deadline);
+  const auto deadline = meter_.stall_deadline(longest, answer);
   const auto idle = now - std::max(data.connection->last_progress(), data.waiting_since);
   if (idle > deadline) {
     const bool carried_some = data.connection->moved_bytes() >= kMovedBytesMin;
@@ -145,11 +165,22 @@ std::string DataConnections::why_stalled(const DataConnection& data, Clock::time
          " bytes: a proxy in between may keep them";
 }
 
-void DataConnections::drop_stalled(Clock::time_point now, const std::string& in_flight) {
+// What they took when the path was free, or seemed so, would be on its way for minutes before what
+// is needed now; and TCP on them holds windows of then, and loses most of what it sends.
+void DataConnections::drop_crowd(Clock::time_point now) {
+  const bool was_crowded = std::exchange(crowded_, meter_.is_crowded(now));
+  if (was_crowded || !crowded_) return;
+  for (const auto& [number, data] : all_) {
+    if (outgoing_.in_flight(number) > 0) data.connection->close(Errc::deadline, kCrowdEnds);
+  }
+}
+
+void DataConnections::drop_stalled(Clock::time_point now, Clock::duration answer,
+                                   const std::string& in_flight) {
   bool unanswered = false;
   for (auto& [number, data] : all_) {
     if (data.connection->is_closed()) continue;
-    std::string reason = why_stalled(data, now);
+    std::string reason = why_stalled(data, now, answer);
     if (reason.empty()) continue;
     unanswered = unanswered || is_unanswered(data, now);
     reason += "; " + in_flight;

@@ -17,6 +17,10 @@
 
 namespace causeway::inter {
 
+// Why data connections end where a path becomes crowded.
+inline constexpr const char* kCrowdEnds =
+    "the path is slow and full: what is under way is put back";
+
 class DataConnections {
  public:
   using Clock = Connection::Clock;
@@ -34,6 +38,8 @@ class DataConnections {
   void begin_burst(std::uint64_t bytes, bool first);
   // Whether a connection sends in this burst.
   bool takes_part(ConnectionNumber number) const;
+  // Whether it may take another chunk just now; an acknowledgement may change that.
+  bool may_begin(ConnectionNumber number) const;
   // Whether more of them do than when this was last asked: nobody else tells those that wait.
   bool more_take_part();
   // By what the meter knows now.
@@ -45,9 +51,11 @@ class DataConnections {
   void look(Clock::time_point now);
   // When a byte of any of them last arrived, or was confirmed by the peer's kernel, as look() saw.
   Clock::time_point last_progress() const { return last_progress_; }
+  // Once when the path became crowded: what they have not delivered goes over new ones.
+  void drop_crowd(Clock::time_point now);
   // After look(): the others carry on with what a connection that stands still has not delivered.
-  // `in_flight`: what that is, for the log.
-  void drop_stalled(Clock::time_point now, const std::string& in_flight);
+  // `in_flight`: what that is, for the log. `answer`: how long heartbeats take just now.
+  void drop_stalled(Clock::time_point now, Clock::duration answer, const std::string& in_flight);
 
  private:
   struct DataConnection {
@@ -61,7 +69,8 @@ class DataConnections {
     std::uint64_t acked_bytes_then = 0;
   };
   // Why it is to be dropped; empty if it is not.
-  std::string why_stalled(const DataConnection& data, Clock::time_point now) const;
+  std::string why_stalled(const DataConnection& data, Clock::time_point now,
+                          Clock::duration answer) const;
   bool is_unanswered(const DataConnection& data, Clock::time_point now) const;
   std::size_t connections_for(std::uint64_t bytes) const;
   std::size_t senders() const;  // connections that send now
@@ -75,6 +84,7 @@ class DataConnections {
   ConnectionNumber begun_ = 0;
   std::size_t sharing_ = kDataConnectionsMax;  // connections that send in this burst
   std::size_t took_part_ = 0;                  // when it was last asked
+  bool crowded_ = false;                       // likewise
   std::chrono::milliseconds answer_deadline_;  // doubles each time: a box may hold back a lot
   Clock::time_point last_progress_{};
 };

@@ -126,13 +126,16 @@ asio::awaitable<void> MeshCore::keep_data_connection(Self self, PeerPtr peer,
       backoff.reset();
       std::optional<Deadline> gives_way;
       if (segments.small()) {
-        gives_way.emplace(self->executor_, segments.small_for(),
-                          [data] { data->close(Errc::deadline, kLargeAgain); });
+        gives_way.emplace(self->executor_, segments.small_for(), [data, peer] {
+          if (!peer->meter.is_crowded(Connection::Clock::now()))
+            data->close(Errc::deadline, kLargeAgain);
+        });
       }
       const auto joined = Connection::Clock::now();
       failure = co_await Session::serve_data(session, data);
       gives_way.reset();
-      segments.on_end(Connection::Clock::now() - joined, data->moved_bytes());
+      if (failure != kCrowdEnds)
+        segments.on_end(Connection::Clock::now() - joined, data->moved_bytes());
       if (failure == kLargeAgain) segments.try_large();
     } catch (const LinkError& error) {
       failure = error.reason();

@@ -146,6 +146,10 @@ void Mesh::fetch_blob(const std::string& peer, const BlobId& id) {
   if (found != nullptr && found->linked()) found->session->fetch(id);
 }
 
+void Mesh::forgo_blob(const std::string& peer, const BlobId& id) {
+  implementation_->core->forgo_blob(peer, id);
+}
+
 std::map<std::string, LinkStats> Mesh::stats() const {
   std::map<std::string, LinkStats> stats;
   for (const auto& [name, peer] : implementation_->core->peers()) {

@@ -66,6 +66,9 @@ class Channel {
   // Silently dropped if there is no direct link to the peer, or when all of the blob is here or
   // already arriving from that peer.
   virtual void fetch_blob(const std::string& peer, const BlobId& id) = 0;
+  // Takes that back, and what the peer pushes of the blob unasked: it sends no more of it than is
+  // under way, until the blob is fetched or pushed anew.
+  virtual void forgo_blob(const std::string& peer, const BlobId& id) = 0;
 };
 
 struct Endpoint {
@@ -201,6 +204,7 @@ class Mesh : public Channel {
   void send(const std::string& peer, std::string message) override;
   void push_blob(const std::string& peer, const BlobId& id) override;
   void fetch_blob(const std::string& peer, const BlobId& id) override;
+  void forgo_blob(const std::string& peer, const BlobId& id) override;
 
   // Of all peers, and of those that were removed, so that no sum over them ever falls.
   std::map<std::string, LinkStats> stats() const;

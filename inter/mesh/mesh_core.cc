@@ -334,6 +334,13 @@ void MeshCore::push_blob(const std::string& to, const BlobId& id) {
     if (router_.ask(id, *hop)) find(hop->from)->session->pass({id, hop->to});
 }
 
+// A peer that is down may offer it when it is back.
+void MeshCore::forgo_blob(const std::string& from, const BlobId& id) {
+  intake_->forgo(id);
+  const Peer* const peer = find(from);
+  if (peer != nullptr && peer->linked()) peer->session->forgo(id);
+}
+
 void MeshCore::push_directly(Peer& peer, const BlobId& id) {
   const bool first = peer.outgoing.idle();
   peer.outgoing.push(id);

@@ -187,6 +187,7 @@ class MeshCore : public std::enable_shared_from_this<MeshCore> {
   void drop_peers(const std::string& reason);
   Peer* find(const std::string& name) const;                // null: not a peer
   void push_blob(const std::string& to, const BlobId& id);  // whichever way
+  void forgo_blob(const std::string& from, const BlobId& id);
   const std::map<std::string, PeerPtr>& peers() const { return peers_; }
   const std::map<std::string, Carried>& removed() const { return removed_; }
   const MeshOptions& options() const { return options_; }

@@ -129,6 +129,10 @@ void Session::fetch(const BlobId& id) {
   incoming_.want(id);
 }
 
+void Session::forgo(const BlobId& id) {
+  incoming_.forgo(id);
+}
+
 void Session::pass(const BlobPass& pass) {
   queue_control(encode(pass));
 }
@@ -188,7 +192,7 @@ asio::awaitable<void> Session::write_data(std::shared_ptr<Connection> data,
   std::optional<Bytes> frame;
   while (!data->is_closed()) {
     const bool quiet = !context_.outgoing.under_way();
-    frame = data_.takes_part(number)
+    frame = data_.may_begin(number)
                 ? context_.outgoing.next_chunk(number, std::move(frame).value_or(Bytes()))
                 : std::nullopt;
     if (frame && quiet) context_.meter.on_burst(Clock::now());
@@ -227,8 +231,11 @@ asio::awaitable<void> Session::sample_bursts() {
     const auto began = Clock::now();
     co_await wait(std::max(kSampleMin, std::chrono::duration_cast<std::chrono::milliseconds>(
                                            context_.meter.round_trip())));
+    const std::uint64_t bytes = data_.newly_delivered_bytes();
+    const auto now = Clock::now();
+    context_.meter.on_busy(bytes, now - began, answer_delay(now), now);
     if (!context_.outgoing.exhausted())  // no connection was idle meanwhile
-      context_.meter.on_delivered(data_.newly_delivered_bytes(), Clock::now() - began);
+      context_.meter.on_delivered(bytes, now - began);
   }
 }
 
@@ -300,6 +307,7 @@ void Session::on_ack(const BlobAck& ack) {
   const std::uint64_t confirmed_bytes = context_.outgoing.on_ack(ack);
   if (confirmed_bytes > 0)
     context_.meter.on_acknowledged(confirmed_bytes, !context_.outgoing.under_way(), Clock::now());
+  if (context_.meter.is_crowded(Clock::now())) data_wake_.notify();
 }
 
 void Session::on_pong(std::uint64_t sequence) {
@@ -365,7 +373,8 @@ void Session::check_deadlines() {
   data_.look(now);
   if (!slept) {
     check_control(now);
-    data_.drop_stalled(now, in_flight());
+    data_.drop_crowd(now);
+    data_.drop_stalled(now, answer_delay(now), in_flight());
   }
 }
 

@@ -119,6 +119,7 @@ class Session {
   std::uint64_t last_detour() const { return detour_; }  // beside it; 0: there was none
   bool was_left(std::uint64_t detour) const { return detour == left_; }  // by the peer, lately
   void fetch(const BlobId& id);
+  void forgo(const BlobId& id);
   void pass(const BlobPass& pass);  // asks the peer to push a blob on
   void tell(const Neighbours& neighbours);
   // Of a connection by way of a third region, which one of the two ends is.

@@ -19,9 +19,12 @@ constexpr double kShortBurstBytesMin = 16U << 10;
 constexpr double kSlowSeconds = 1, kSlowRoundTrips = 16;
 constexpr int kSlowBurstsMin = 2;  // in a row
 constexpr double kAboutTheRate = 0.9;
-constexpr double kCrowdedBytesPerS = 125'000;         // below that rate, if
+constexpr double kCrowdedBytesPerS = 125'000;  // below that rate, if
+constexpr double kUncrowdedBytesPerS = 2 * kCrowdedBytesPerS;
+constexpr double kCrowdedBytesPerSMin = 4096;  // one small segment in each of its round trips
 constexpr std::chrono::seconds kCrowdedRoundTrip{1};  // heartbeats take longer
 constexpr std::chrono::minutes kCrowdedFor{10};       // one connection leaves little of the queue
+constexpr double kBusySeconds = 4;
 constexpr std::size_t kRatesKept = 64;
 constexpr std::uint64_t kSegmentsMin = 100;
 constexpr double kLossy = 0.005;  // share of segments
@@ -109,6 +112,7 @@ void LinkMeter::add_rate(double bytes_per_s) {
   if (rates_.size() > kRatesKept) rates_.pop_front();
   rate_ = smooth(rate_, bytes_per_s, 0.5);
   at_least_ = std::min(at_least_, bytes_per_s);  // what it was before says nothing of now
+  if (bytes_per_s > kUncrowdedBytesPerS) crowded_until_ = {};
 }
 
 // Of the path itself: heartbeats also wait in its queues.
@@ -155,6 +159,16 @@ void LinkMeter::on_delivered(std::uint64_t bytes, Duration time) {
   if (burst_s_ >= kBurstSecondsMax) end_burst();
 }
 
+// Well before chunks are confirmed: those of several connections end together, after a minute.
+void LinkMeter::on_busy(std::uint64_t bytes, Duration time, Duration answer, Time now) {
+  busy_bytes_ += static_cast<double>(bytes);
+  busy_s_ += duration<double>(time).count();
+  if (busy_s_ < kBusySeconds) return;
+  const double rate = std::exchange(busy_bytes_, 0) / std::exchange(busy_s_, 0);
+  const bool slow = rate > 0 && rate < kCrowdedBytesPerS;
+  if (slow && answer > kCrowdedRoundTrip) crowded_until_ = now + kCrowdedFor;
+}
+
 // Two small samples while many connections begin look like a plateau, but the burst's mean is
 // higher: pacing by them would make the next bursts as slow.
 void LinkMeter::end_burst() {
@@ -172,6 +186,7 @@ void LinkMeter::end_burst() {
 
 void LinkMeter::on_quiet() {
   end_burst();
+  busy_bytes_ = busy_s_ = 0;
   last_sample_ = 0;
 }
 
@@ -200,10 +215,17 @@ double LinkMeter::pacing_bytes_per_s() const {
   return limited() ? headroom_ * peak_ : 0;
 }
 
-LinkMeter::Duration LinkMeter::stall_deadline(Duration longest) const {
+double LinkMeter::crowded_pacing_bytes_per_s() const {
+  if (round_trip_ <= kCrowdedRoundTrip) return 0;
+  const double rate = std::min(rate_, kCrowdedBytesPerS);  // smoothed, and so perhaps of before
+  return 2 * std::max({kCrowdedBytesPerSMin, rate, last_sample_});
+}
+
+LinkMeter::Duration LinkMeter::stall_deadline(Duration longest, Duration answer) const {
   if (gap_s_ == 0) return longest;
+  const Duration round_trip = std::max<Duration>(round_trip_, answer);
   const duration<double> expected(gap_s_ + 4 * gap_deviation_s_ +
-                                  8 * duration<double>(round_trip_).count());
+                                  8 * duration<double>(round_trip).count());
   return std::clamp(std::chrono::duration_cast<Duration>(expected), longest / 4, longest);
 }
 

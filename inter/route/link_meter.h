@@ -29,6 +29,9 @@ class LinkMeter {
   // gaps or not. Chunks are too coarse for that: those of many connections end at once. What still
   // grows says how fast TCP begins, not what the path can do.
   void on_delivered(std::uint64_t bytes, Duration time);
+  // Likewise, while something is under way, be it little. `answer`: how long heartbeats take just
+  // now, or are unanswered.
+  void on_busy(std::uint64_t bytes, Duration time, Duration answer, Time now);
   void on_quiet();  // the burst is over
   void on_connection_lost(ConnectionNumber connection) { seen_.erase(connection); }
   void on_new_session() { seen_.clear(); }  // which numbers its connections anew
@@ -46,7 +49,7 @@ class LinkMeter {
   double loss() const { return loss_; }
   // What is sent fills the queue of a slow path, or did some minutes ago. Each connection has a few
   // segments under way, however little there is room for: several only lose each other's, and
-  // control's.
+  // control's. A measured rate that no slow path has ends it.
   bool is_crowded(Time now) const { return now < crowded_until_; }
   std::uint32_t segment_bytes() const { return segment_bytes_; }  // of full ones; 0: unknown
 
@@ -55,10 +58,14 @@ class LinkMeter {
   // that did not, until there is no limit any more; nor is there one where even slow bursts lose.
   // 0: no limit.
   double pacing_bytes_per_s() const;
+  // The same for one that sends alone on a crowded path, while heartbeats wait in its queue: twice
+  // of what came of it last. What TCP knows of the path may be of before.
+  double crowded_pacing_bytes_per_s() const;
 
   // How long a transfer may stand still: mean and deviation of the times between acknowledgements,
   // as TCP sets its retransmission timer; between a quarter of the longest and the longest.
-  Duration stall_deadline(Duration longest) const;
+  // `answer` as above: so long is the queue.
+  Duration stall_deadline(Duration longest, Duration answer) const;
 
  private:
   void begin_window(Time now);
@@ -76,6 +83,7 @@ class LinkMeter {
   double rate_ = 0, at_least_ = 0, stream_rate_ = 0, loss_ = 0;
   double peak_ = 0, burst_peak_ = 0, last_sample_ = 0;
   double burst_bytes_ = 0, burst_s_ = 0;  // of all its samples
+  double busy_bytes_ = 0, busy_s_ = 0;    // with something under way all the time
   double headroom_ = 0;                   // over the peak; 0: nothing was lost yet
   std::optional<bool> lost_;              // by what TCP said since the last burst ended
   std::uint32_t segment_bytes_ = 0;

@@ -61,6 +61,7 @@ class VirtualRun::Region : public inter::MeshHandler {
   void operator()(const SendMessage& a) { site_->send(a.peer, serialize(a.message)); }
   void operator()(const PushBlob& a) { site_->push_blob(a.peer, a.blob); }
   void operator()(const FetchBlob& a) { site_->fetch_blob(a.peer, a.blob); }
+  void operator()(const ForgoBlob& a) { site_->forgo_blob(a.peer, a.blob); }
   void operator()(const RemoveBlob& a) {
     disk_.blobs.erase(a.blob);
     spool_.remove(a.blob);

@@ -251,8 +251,11 @@ void Internet::on_message_bytes(Stream& stream, std::uint64_t bytes) {
     if (site == sites_.end()) return;
     if (done.blob) {
       Site& asked = *site->second;
-      done.pass_to.empty() ? asked.push_directly(stream.from, *done.blob)
-                           : asked.pass_on(*done.blob, done.pass_to);
+      if (done.forgone)
+        std::erase(asked.pushes_[stream.from], *done.blob);
+      else
+        done.pass_to.empty() ? asked.push_directly(stream.from, *done.blob)
+                             : asked.pass_on(*done.blob, done.pass_to);
       continue;
     }
     wan_.log(fmt::format("message {} {} {}", stream.from, stream.to, done.message.size()));
@@ -399,6 +402,12 @@ void Internet::Site::fetch_blob(const std::string& peer, const inter::BlobId& id
   const auto& arriving = session->from(peer).pushing;
   if (std::ranges::find(arriving, id, &Stream::Pushing::id) != arriving.end()) return;
   internet_.send_control(session->from(region_), {.blob = id});
+}
+
+void Internet::Site::forgo_blob(const std::string& peer, const inter::BlobId& id) {
+  Session* session = internet_.session(region_, peer);
+  if (session && is_up(peer))
+    internet_.send_control(session->from(region_), {.blob = id, .forgone = true});
 }
 
 }  // namespace causeway::wan_sim

@@ -121,8 +121,10 @@ struct Internet::Control {
   std::uint64_t bytes = 0;  // that have not arrived
   std::string message{};
   // Instead of a message: to be sent back or, if `pass_to` is set, to be passed on to that region.
+  // Or, if `forgone`, to be sent no more.
   std::optional<inter::BlobId> blob{};
   std::string pass_to{};
+  bool forgone = false;
 };
 
 // One direction of a session.
@@ -152,6 +154,7 @@ class Internet::Site : public inter::Channel {
   void send(const std::string& peer, std::string message) override;
   void push_blob(const std::string& peer, const inter::BlobId& id) override;
   void fetch_blob(const std::string& peer, const inter::BlobId& id) override;
+  void forgo_blob(const std::string& peer, const inter::BlobId& id) override;
 
  private:
   friend class Internet;

@@ -198,6 +198,7 @@ class Cluster {
   void execute(const std::string& region, const Action& action);
   void push(const std::string& region, const PushBlob& action);
   void fetch(const std::string& region, const FetchBlob& action);
+  void forgo(const std::string& region, const ForgoBlob& action);
   void remove(const std::string& region, const inter::BlobId& blob);
   void trace(const std::string& region, const Event& event, const std::vector<Action>& actions);
   void wake(const std::string& region);

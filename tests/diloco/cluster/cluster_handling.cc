@@ -61,10 +61,13 @@ void Cluster::trace(const std::string& region, const Event& event,
                                                   "ChangeMember", "Finished", "Tensors", "Holdings",
                                                   "Draft",        "ShardSums"};
   static const std::vector<std::string> kActions{
-      "Send",          "Push",         "Fetch",         "RemoveBlob",    "SaveContributions",
-      "SumShard",      "SaveSnapshot", "CheckSnapshot", "SaveRaft",      "AppendLedger",
-      "UpdateMembers", "Welcome",      "OrderTrain",    "OrderContinue", "OrderCallBack",
-      "OrderCollect",  "OrderApply",   "OrderRestore",  "OrderFinish",   "EndRun",
+      "Send",          "Push",         "Fetch",
+      "Forgo",         "RemoveBlob",   "SaveContributions",
+      "SumShard",      "SaveSnapshot", "CheckSnapshot",
+      "SaveRaft",      "AppendLedger", "UpdateMembers",
+      "Welcome",       "OrderTrain",   "OrderContinue",
+      "OrderCallBack", "OrderCollect", "OrderApply",
+      "OrderRestore",  "OrderFinish",  "EndRun",
       "Note"};
   std::ostream& out = *options_.trace;
   out << now_.count() / 1000 << " " << region << " " << kEvents.at(event.index());
@@ -136,6 +139,7 @@ void Cluster::execute(const std::string& region, const Action& action) {
     void operator()(const SendMessage& a) const { cluster.send(region, a.peer, a.message); }
     void operator()(const PushBlob& a) const { cluster.push(region, a); }
     void operator()(const FetchBlob& a) const { cluster.fetch(region, a); }
+    void operator()(const ForgoBlob& a) const { cluster.forgo(region, a); }
     void operator()(const RemoveBlob& a) const { cluster.remove(region, a.blob); }
     void operator()(const SaveContributions& a) const { node.disk.contributions = a.contributions; }
     void operator()(const SaveSnapshot& a) const { node.disk.snapshot = a.snapshot; }
@@ -186,6 +190,11 @@ void Cluster::fetch(const std::string& region, const FetchBlob& action) {
   if (real_) return real_->fetch(region, action.peer, action.blob);
   if (!fits(region, action.blob)) throw Violation(region + " asks for what it has no room for");
   transfer(action.peer, region, action.blob, nodes_.at(region).partial[action.blob]);
+}
+
+// Without the real code, transfers do not wait for each other.
+void Cluster::forgo(const std::string& region, const ForgoBlob& action) {
+  if (real_) real_->forgo(region, action.peer, action.blob);
 }
 
 void Cluster::remove(const std::string& region, const inter::BlobId& blob) {

@@ -152,6 +152,10 @@ void ClusterLinks::push(const std::string& from, const std::string& to, const Bl
   pump(from, to);
 }
 
+void ClusterLinks::forgo(const std::string& region, const std::string& from, const BlobId& blob) {
+  if (Session* open = session(region, from)) open->receivers.at(region)->forgo(blob);
+}
+
 void ClusterLinks::fetch(const std::string& region, const std::string& from, const BlobId& blob) {
   if (Session* open = session(region, from)) open->receivers.at(region)->want(blob);
   settle();

@@ -52,6 +52,7 @@ class ClusterLinks {
   void remove(const std::string& region, const inter::BlobId& blob);
   void push(const std::string& from, const std::string& to, const inter::BlobId& blob);
   void fetch(const std::string& region, const std::string& from, const inter::BlobId& blob);
+  void forgo(const std::string& region, const std::string& from, const inter::BlobId& blob);
 
   const inter::Spool& spool(const std::string& region) const { return *sites_.at(region).spool; }
   std::uint64_t chunks_sent() const { return chunks_sent_; }

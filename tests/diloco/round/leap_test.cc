@@ -4,6 +4,7 @@
 #include <string>
 #include <vector>
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include "diloco/region/region.h"
@@ -12,6 +13,9 @@
 
 namespace causeway::diloco {
 namespace {
+
+using ::testing::ElementsAre;
+using ::testing::UnorderedElementsAreArray;
 
 constexpr Round kVersion = 6;
 
@@ -108,6 +112,58 @@ TEST_F(Leap, NamesTheSnapshotUntilItsWorkerIsNearTheNewestRound) {
   region_.spool.release_old(Applied{kVersion - 3, {}});
   EXPECT_EQ(region_.report.status().leaps, named);
   EXPECT_TRUE(region_.spool.leaps(Applied{kVersion - 2, {}}).empty());
+}
+
+// What comes over one link comes in the order in which it was asked for.
+TEST_F(Leap, TheSnapshotGoesBeforeWhatWasAskedForAndTheRoundsBeforeItAreTakenBack) {
+  Status status;
+  status.version = kVersion;
+  region_.peers.hear("b", status);
+  catch_up_.choose_target();
+  const std::vector<inter::BlobId> payloads = asked();
+  ASSERT_EQ(payloads.size(), kVersion);
+  region_.fetcher.on_progress(payloads[4], 10, Time{0});
+  hear_of({}, snapshot_of(2));
+  ASSERT_EQ(region_.spool.target(), snapshot_of(2));
+  catch_up_.fetch(Time{1});
+  std::vector<inter::BlobId> forgone, fetched;
+  for (const Action& action : region_.out.take()) {
+    if (const auto* forgo = std::get_if<ForgoBlob>(&action)) {
+      EXPECT_EQ(forgo->peer, "b");
+      EXPECT_TRUE(fetched.empty()) << "taken back before it is asked for anew";
+      forgone.push_back(forgo->blob);
+    }
+    if (const auto* fetch = std::get_if<FetchBlob>(&action)) fetched.push_back(fetch->blob);
+  }
+  EXPECT_THAT(forgone, UnorderedElementsAreArray(payloads));
+  EXPECT_THAT(fetched,
+              ElementsAre(snapshot_of(2).blob, payloads[2], payloads[3], payloads[4], payloads[5]));
+  catch_up_.fetch(Time{2});
+  EXPECT_TRUE(region_.out.take().empty()) << "once";
+}
+
+TEST_F(Leap, TheSnapshotIsAskedOfAllAtOnce) {
+  region_.peers.set_up("c", "c's disk");
+  hear_of({}, snapshot_of(2));
+  catch_up_.fetch(Time{0});
+  std::vector<std::string> peers;
+  for (const Action& action : region_.out.take()) {
+    const auto* fetch = std::get_if<FetchBlob>(&action);
+    if (fetch != nullptr && fetch->blob == snapshot_of(2).blob) peers.push_back(fetch->peer);
+  }
+  EXPECT_THAT(peers, testing::UnorderedElementsAre("b", "c"));
+}
+
+// Its peer has sent all of it.
+TEST_F(Leap, WhatArrivedIsNotTakenBack) {
+  Status status;
+  status.version = kVersion;
+  region_.peers.hear("b", status);
+  const std::vector<inter::BlobId> payloads = asked();
+  region_.spool.put(payloads[0]);
+  catch_up_.fetch(Time{1});
+  for (const Action& action : region_.out.take())
+    EXPECT_FALSE(std::holds_alternative<ForgoBlob>(action));
 }
 
 // Its coordinator was started again, and knows nothing of what it fetched but what is on disk.

@@ -82,6 +82,41 @@ TEST_F(DataConnectionsTest, OnASlowPathThatIsFullOneSends) {
   EXPECT_EQ(sending(connections), 1U);
 }
 
+// TCP may take any number of chunks, by a window of when the path was free.
+TEST_F(DataConnectionsTest, OnASlowPathThatIsFullOneChunkFollowsAnother) {
+  DataConnections connections(options_, peer_, outgoing_, meter_, true);
+  const ConnectionNumber first = connections.add(connection());
+  const BlobId id = spool_.put(std::vector<std::byte>(4 * kSmallChunkBytes));
+  outgoing_.push(id);
+  for (int i = 0; i < 2; ++i) ASSERT_TRUE(outgoing_.next_chunk(first));
+  EXPECT_TRUE(connections.may_begin(first));
+  fill_path(DataConnections::Clock::now());
+  EXPECT_FALSE(connections.may_begin(first));
+  outgoing_.on_ack({id, 0});
+  EXPECT_TRUE(connections.may_begin(first));
+}
+
+TEST_F(DataConnectionsTest, WhatIsUnderWayWhenAPathBecomesFullIsPutBackOnce) {
+  DataConnections connections(options_, peer_, outgoing_, meter_, true);
+  const auto sends = connection(), idle = connection(), later = connection();
+  const ConnectionNumber number = connections.add(sends);
+  connections.add(idle);
+  outgoing_.push(spool_.put(std::vector<std::byte>(4 * kSmallChunkBytes)));
+  ASSERT_TRUE(outgoing_.next_chunk(number));
+  const auto now = DataConnections::Clock::now();
+  connections.drop_crowd(now);
+  EXPECT_FALSE(sends->is_closed());
+  fill_path(now);
+  connections.drop_crowd(now);
+  EXPECT_EQ(sends->close_reason(), kCrowdEnds);
+  EXPECT_FALSE(idle->is_closed());
+  connections.remove(number);
+  outgoing_.on_connection_lost(number);
+  ASSERT_TRUE(outgoing_.next_chunk(connections.add(later)));
+  connections.drop_crowd(now);
+  EXPECT_FALSE(later->is_closed()) << "it was made for a path that is full";
+}
+
 TEST_F(DataConnectionsTest, ThoseThatWaitAreToldWhenThePathIsFreeAgain) {
   DataConnections connections(options_, peer_, outgoing_, meter_, true);
   for (int i = 0; i < 4; ++i) connections.add(connection());

@@ -188,6 +188,52 @@ TEST_F(Meter, ASlowPathWhoseQueueIsFullIsCrowdedForAWhile) {
   EXPECT_FALSE(meter_.is_crowded(now_ + std::chrono::minutes(11)));
 }
 
+// Chunks of many connections end together, so the first confirmation may take a minute.
+TEST_F(Meter, ASlowPathIsCrowdedBeforeItConfirmedAnything) {
+  burst(21, milliseconds(10));  // it was fast
+  const auto busy = [&](std::uint64_t bytes_per_s, int for_s, milliseconds answer) {
+    for (int i = 0; i < for_s; ++i) meter_.on_busy(bytes_per_s, seconds(1), answer, now_);
+    return meter_.is_crowded(now_);
+  };
+  EXPECT_FALSE(busy(12'000, 3, seconds(3))) << "not for long yet";
+  meter_.on_quiet();
+  EXPECT_FALSE(busy(12'000, 3, seconds(3)));
+  meter_.on_quiet();
+  EXPECT_FALSE(busy(12'000, 4, milliseconds(60))) << "there is little to send";
+  EXPECT_FALSE(busy(1'000'000, 4, seconds(3)));
+  EXPECT_FALSE(busy(0, 4, seconds(3))) << "it is dark";
+  EXPECT_TRUE(busy(12'000, 4, seconds(3)));
+  EXPECT_FALSE(meter_.is_crowded(now_ + std::chrono::minutes(11)));
+}
+
+TEST_F(Meter, OnACrowdedPathTheLimitFollowsWhatIsDelivered) {
+  round_trips(milliseconds(60), seconds(3));
+  for (int i = 0; i < 2; ++i) short_burst(60'000, seconds(5));
+  meter_.on_round_trip(seconds(3), now_);
+  ASSERT_TRUE(meter_.is_crowded(now_));
+  EXPECT_NEAR(meter_.crowded_pacing_bytes_per_s(), 24'000, 1'000);
+  for (int i = 0; i < 8; ++i) {
+    const double limit = meter_.crowded_pacing_bytes_per_s();
+    meter_.on_delivered(std::llround(limit / 2), milliseconds(500));
+    EXPECT_NEAR(meter_.crowded_pacing_bytes_per_s(), 2 * limit, 10);
+  }
+  meter_.on_quiet();
+  EXPECT_NEAR(meter_.crowded_pacing_bytes_per_s(), 24'000, 1'000);
+  for (int i = 0; i < 20; ++i) meter_.on_round_trip(milliseconds(60), now_);
+  EXPECT_EQ(meter_.crowded_pacing_bytes_per_s(), 0) << "the path is free again";
+}
+
+TEST_F(Meter, ARateThatNoSlowPathHasEndsTheCrowd) {
+  round_trips(milliseconds(60), seconds(3));
+  for (int i = 0; i < 2; ++i) short_burst(60'000, seconds(5));
+  meter_.on_round_trip(seconds(3), now_);
+  ASSERT_TRUE(meter_.is_crowded(now_));
+  burst(3, seconds(9));
+  EXPECT_TRUE(meter_.is_crowded(now_)) << "that is slow, too";
+  burst(3, seconds(1));
+  EXPECT_FALSE(meter_.is_crowded(now_));
+}
+
 TEST_F(Meter, AFastPathIsNeverCrowded) {
   burst(21, milliseconds(10));
   for (int i = 0; i < 10; ++i) meter_.on_round_trip(seconds(3), now_);
@@ -306,12 +352,20 @@ TEST_F(Meter, LossThatALimitDoesNotEndIsNotLimitedForLong) {
 }
 
 TEST_F(Meter, StallDeadlineFollowsTheTimesBetweenConfirmations) {
-  EXPECT_EQ(meter_.stall_deadline(seconds(10)), seconds(10)) << "nothing is known yet";
+  EXPECT_EQ(meter_.stall_deadline(seconds(10), {}), seconds(10)) << "nothing is known yet";
   burst(50, milliseconds(10));
-  EXPECT_EQ(meter_.stall_deadline(seconds(10)), milliseconds(2500)) << "a quarter at least";
+  EXPECT_EQ(meter_.stall_deadline(seconds(10), {}), milliseconds(2500)) << "a quarter at least";
   burst(50, seconds(4));
-  EXPECT_GT(meter_.stall_deadline(seconds(100)), seconds(25) - milliseconds(1));
-  EXPECT_EQ(meter_.stall_deadline(seconds(3)), seconds(3));
+  EXPECT_GT(meter_.stall_deadline(seconds(100), {}), seconds(25) - milliseconds(1));
+  EXPECT_EQ(meter_.stall_deadline(seconds(3), {}), seconds(3));
+}
+
+// The queue grew by seconds at once, and no heartbeat came back yet.
+TEST_F(Meter, StallDeadlineFollowsHeartbeatsThatAreNotAnswered) {
+  burst(50, milliseconds(10));
+  EXPECT_EQ(meter_.stall_deadline(seconds(10), milliseconds(100)), milliseconds(2500));
+  EXPECT_GT(meter_.stall_deadline(seconds(10), seconds(1)), seconds(8));
+  EXPECT_EQ(meter_.stall_deadline(seconds(10), seconds(2)), seconds(10));
 }
 
 TEST_F(Meter, RoundTripIsSmoothed) {
