@@ -136,9 +136,8 @@ void add_certs(CLI::App& app, int&) {
   init->add_option("--name", flags->run_name, "Name of the authority")
       ->capture_default_str()
       ->check([](const std::string& name) {
-        // " CA" is added, and a certificate's name has 64 characters at most.
-        const bool fits = !name.empty() && name.size() <= 61;
-        return fits ? "" : std::string("must have 1 to 61 characters");
+        const bool fits = !name.empty() && name.size() <= inter::kCaNameMax;
+        return fits ? "" : fmt::format("must have 1 to {} bytes", inter::kCaNameMax);
       });
   init->callback([flags] {
     inter::create_ca(flags->directory, flags->run_name);

@@ -12,6 +12,7 @@
 #include "apps/run/region/output_file.h"
 #include "apps/run/transfer/export_run.h"
 #include "diloco/files/file_io.h"
+#include "inter/base/file.h"
 
 namespace causeway::apps {
 namespace {
@@ -30,6 +31,7 @@ run::Exported write_archive(const ExportFlags& flags) {
     });
   }
   run::check_output_file("--out", flags.out);
+  inter::remove_leftovers_of(flags.out);  // as large as the archive
   diloco::AtomicFile file(flags.out);
   run::Exported exported =
       run::export_run(flags, [&file](std::span<const std::byte> bytes) { file.append(bytes); });

@@ -1,15 +1,18 @@
 // causeway prepare: texts become files of tokens.
-#include <algorithm>
+#include <cstddef>
 #include <cstdint>
 #include <filesystem>
 #include <iostream>
 #include <map>
 #include <memory>
 #include <optional>
+#include <ranges>
 #include <set>
 #include <string>
 #include <string_view>
 #include <vector>
+
+#include <fmt/format.h>
 
 #include "apps/commands.h"
 #include "apps/run/config/config.h"
@@ -92,16 +95,19 @@ std::string pattern_of(const fs::path& out) {
 
 // Tokens of another text, perhaps by another tokenizer, or those that are kept for validation.
 void warn_of_others(const fs::path& out, const std::vector<fs::path>& shards) {
-  std::string others;
+  std::set<std::string> others;
   for (const auto& entry : fs::directory_iterator(out)) {
     const fs::path name = entry.path().filename();
-    const bool made = std::ranges::any_of(
-        shards, [&name](const fs::path& shard) { return shard.filename() == name; });
-    if (!made && name.extension() == ".bin") inter::append_item(others, name.string());
+    if (name.extension() == ".bin" && !name.string().starts_with('.')) others.insert(name.string());
   }
+  for (const fs::path& shard : shards) others.erase(shard.filename().string());
   if (others.empty()) return;
+  constexpr std::size_t kNamed = 3;
+  std::string named;
+  for (const std::string& name : others | std::views::take(kNamed)) inter::append_item(named, name);
+  if (others.size() > kNamed) named += fmt::format(" and {} more", others.size() - kNamed);
   std::cerr << "causeway: " << out.string() << " has other .bin files, and the pattern below takes "
-            << "them too: " << others
+            << "them too: " << named
             << ". If they do not belong to these tokens, prepare into another directory, or name "
                "the files one by one\n";
 }

@@ -167,9 +167,13 @@ void ContributionIntake::on_spooled(Contribution contribution) {
 void ContributionIntake::take_snapshot(Applied holds, Descriptor file) {
   newest_snapshot_ = holds;
   snapshot_waits_.reset();
-  // A worker writes that of the last version while its coordinator waits for it to end.
-  if (context_.ending.closing() && !context_.ending.succeeded()) return;
+  if (context_.ending.closing() && !is_final(holds)) return;
   tasks_.spawn(copy_snapshot(holds, std::move(file)));
+}
+
+// Of the last version: a worker writes it while its coordinator waits for it to end.
+bool ContributionIntake::is_final(const Applied& holds) const {
+  return context_.ending.succeeded() && holds == context_.protocol().applied();
 }
 
 // A snapshot that cannot be stored costs a joiner time, not the run.
@@ -209,10 +213,7 @@ asio::awaitable<void> ContributionIntake::copy_snapshot(Applied holds, Descripto
 }
 
 void ContributionIntake::on_snapshot_spooled(const Snapshot& snapshot) {
-  // Of the last version, made when the others had finished too.
-  const bool final = context_.ending.succeeded() &&
-                     Applied{snapshot.version, snapshot.state} == context_.protocol().applied();
-  if (final) context_.directory.ledger().save(snapshot);
+  if (is_final({snapshot.version, snapshot.state})) context_.directory.ledger().save(snapshot);
   context_.driver.handle(WorkerOffered{snapshot});
 }
 
@@ -227,6 +228,12 @@ void ContributionIntake::wait_for_room(const Contribution& contribution, std::ui
 
 // Payloads before a newer snapshot can go. Without one, two regions may wait for room for ever.
 void ContributionIntake::wait_for_room(Applied holds, Descriptor file, std::uint64_t size_bytes) {
+  if (context_.ending.closing()) {
+    return spdlog::error(
+        "{}: the snapshot of the last version, {}, is not kept: its spool has no room for its {} "
+        "bytes (sync.spool_gib). The one before stays",
+        context_.options.region, holds.version, size_bytes);
+  }
   if (!std::exchange(snapshot_waited_, true))
     spdlog::warn("{}: its spool has no room for the snapshot of version {} yet: {} bytes",
                  context_.options.region, holds.version, size_bytes);

@@ -46,6 +46,7 @@ class ContributionIntake {
   // One sentence, if the worker asks; else empty.
   std::string waiting_for() const;
 
+  bool copies() const { return tasks_.busy(); }
   // Returns when nothing is being copied any more.
   asio::awaitable<void> join() { return tasks_.join(); }
 
@@ -56,6 +57,7 @@ class ContributionIntake {
                                                      std::uint64_t size_bytes);
   void on_spooled(Contribution contribution);
   asio::awaitable<void> copy_snapshot(Applied holds, Descriptor file);
+  bool is_final(const Applied& holds) const;
   void on_snapshot_spooled(const Snapshot& snapshot);
   void wait_for_room(const Contribution& contribution, std::uint64_t size_bytes);
   void wait_for_room(Applied holds, Descriptor file, std::uint64_t size_bytes);

@@ -63,8 +63,8 @@ class StatusFiles {
   // that was kept open for that.
   void write_into_reserve(const RegionStatus& status);
   std::string text(const RegionStatus& status) const;  // of status.json
-  // Returns the line of events.jsonl, without its end. `now` is not the host's date: whoever sets
-  // that would make the run seem to take years more.
+  // Returns the line of events.jsonl, without its end. `now` is of a clock that nobody
+  // sets: a change of the host's date would make left_s wrong by years.
   std::string add_round(const AppliedRound& round, const RegionStatus& status,
                         Clock::time_point now = Clock::now());
   Round next_round() const { return next_round_; }  // after the newest added, ever

@@ -27,6 +27,7 @@ constexpr milliseconds kLookEvery{250};
 constexpr std::chrono::seconds kLookForResultEvery{5};  // it has to be read whole
 constexpr const char* kItsResult =
     "this region's worker, which has yet to write its result, perhaps to be started again";
+constexpr const char* kItsSnapshot = "the snapshot of the last version to be stored";
 
 std::int64_t whole_seconds(steady_clock::duration time) {
   return std::chrono::duration_cast<std::chrono::seconds>(time).count();
@@ -95,6 +96,8 @@ asio::awaitable<bool> WorkerSide::say_goodbye(std::function<void(const std::stri
     timer.expires_after(kLookEvery);
     co_await timer.async_wait(asio::use_awaitable);
   }
+  if (intake_.copies()) show(kItsSnapshot);
+  co_await intake_.join();
   show({});
   co_return true;
 }

@@ -18,7 +18,7 @@ class BarrenRounds {
   // rounds as the others do. True: the run has ended by them. Then all regions were started again,
   // with other settings perhaps, and these deserve as many rounds.
   bool start(Round count);
-  // So many there are with another record, or with one replaced.
+  // A record was added or replaced; so many there are now.
   void add_record(Round count, Time now);
 
   // After such a start: those that ended do not come back by themselves; those that an operator

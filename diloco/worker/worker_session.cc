@@ -232,11 +232,14 @@ bool may_pass(const std::error_code& code, const AttachRequest& request) {
          (request.again && code == inter::Errc::bad_credentials);  // they are being replaced
 }
 
-// What ended a session before the coordinator had said anything: it ends itself, or is not one.
-std::string why_unanswered(const AttachRequest& request) {
-  if (request.coordinator.empty()) return "it closed the session before it answered";
-  return "it closed the session before it answered; is this where its workers attach (its "
-         "--worker-listen), and not where other regions do?";
+// A coordinator that restarts, or that lost another rank, ends a session too before it answers, but
+// seldom twice in a row.
+std::string why_unanswered(const AttachRequest& request, int times) {
+  const std::string closed = "it closed the session before it answered";
+  if (request.coordinator.empty() || times < 2) return closed;
+  return closed +
+         "; is this where its workers attach (its --worker-listen), and not where other regions "
+         "do?";
 }
 
 }  // namespace
@@ -247,6 +250,7 @@ std::unique_ptr<WorkerSession> WorkerSession::attach(const AttachRequest& reques
       std::string(kNobodyAnswers) +
       (request.coordinator.empty() ? request.socket.string() : request.coordinator);
   std::string problem;
+  int unanswered = 0;  // sessions
   const auto meanwhile = [&] {
     keep_waiting_or_throw(keep_waiting, where + (problem.empty() ? "" : ": " + problem));
   };
@@ -269,7 +273,8 @@ std::unique_ptr<WorkerSession> WorkerSession::attach(const AttachRequest& reques
       }
     } catch (const std::system_error& error) {
       if (!may_pass(error.code(), request)) throw;
-      problem = error.code() == Errc::coordinator_lost ? why_unanswered(request) : error.what();
+      problem = error.code() == Errc::coordinator_lost ? why_unanswered(request, ++unanswered)
+                                                       : error.what();
     }
     pause();
   }

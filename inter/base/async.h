@@ -58,6 +58,7 @@ class TaskGroup {
     });
   }
 
+  bool busy() const { return state_->running > 0; }
   asio::awaitable<void> join() {
     const auto state = state_;
     while (state->running > 0) co_await state->ended.wait();

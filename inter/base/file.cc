@@ -326,7 +326,9 @@ void remove_leftovers_if(const std::filesystem::path& directory,
     const bool leftover = is_ours(name.string()) &&
                           entry.symlink_status().type() == std::filesystem::file_type::regular;
     try {
-      if (leftover && File(open, name, O_WRONLY | O_NOFOLLOW).lock()) open.remove(name);
+      // Who has just created one and has not locked it yet has written nothing.
+      if (!leftover || entry.file_size() == 0) continue;
+      if (File(open, name, O_WRONLY | O_NOFOLLOW).lock()) open.remove(name);
     } catch (const std::system_error&) {  // it was renamed meanwhile, or is not ours
     }
   }

@@ -167,8 +167,8 @@ KeyPtr load_key(const path& file) {
   return key;
 }
 
-// A medium that keeps no permissions, as many a stick on which ca.key lies, shows every file as
-// open: that is no reason not to revoke a region.
+// Only a warning: a medium without permissions, as many a stick on which ca.key lies, shows every
+// file as open, and a region must still be revoked.
 void warn_of_open_key(const path& key) {
   const std::string problem = open_key_problem(key);
   if (!problem.empty()) spdlog::warn("{}: whoever has it can issue certificates", problem);

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <chrono>
+#include <cstddef>
 #include <filesystem>
 #include <optional>
 #include <string>
@@ -24,6 +25,9 @@ Credentials credentials_in(const std::filesystem::path& directory, const std::st
 
 // What is wrong where other users of this host may read or change a private key; empty: nothing.
 std::string open_key_problem(const std::filesystem::path& key);
+
+// Of the name that create_ca() takes: a certificate's has 64 characters at most, with " CA".
+inline constexpr std::size_t kCaNameMax = 61;
 
 // Creates the CA. Refuses to overwrite an existing one (throws Errc::already_exists).
 void create_ca(const std::filesystem::path& directory, const std::string& run_name,

@@ -1,5 +1,5 @@
-// Whether a program takes the steps that it is asked for. To one that gives back every order the
-// same steps are ordered again at once: it is asked more and more slowly. Pure.
+// Whether a program takes the steps that it is asked for. One that takes none gets the same order
+// again at once, so it is asked more and more slowly. Pure.
 #pragma once
 
 #include <algorithm>

@@ -57,4 +57,4 @@ class FollowedRun(RunByHand):
 
     def ask_all(self):
         """A coordinator that has answered has read what its worker had said before, however busy the machine is."""
-        self.start("status", *self.addresses.values(), "--as", REGIONS[0]).wait()
+        self.assertRegex(self.run_causeway("status", *self.addresses.values(), "--as", REGIONS[0]), r"all: \d+ rounds")

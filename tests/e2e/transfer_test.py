@@ -45,7 +45,7 @@ class Export(EndToEnd):
         attack, self.out = self.out / "regions" / REGIONS[0], mine
         named = (attack / "ledger/snapshot").read_bytes()
         # The snapshot before the last one may be there as well, and has the same size.
-        blob = next(path for path in (attack / "spool").iterdir() if bytes.fromhex(path.name.split("-")[0]) in named)
+        blob = next(path for path in (attack / "spool").iterdir() if path.name.split("-")[0] in named.hex())
 
         def change(members):
             contents = {info.name: content for info, content in members[1:]}

@@ -66,7 +66,8 @@ class PriceFile {
     }
     const std::string from = region(table, "from"), to = region(table, "to");
     const std::string pair = "[[price]] from = \"" + from + "\", to = \"" + to + "\" ";
-    if (from == to) refuse(pair + "is no link: what stays in a region costs nothing");
+    if (from == to && price(table, "per_gb") != 0)
+      refuse(pair + "is no link: what stays in a region costs nothing");
     if (!prices.per_gb.emplace(std::pair(from, to), price(table, "per_gb")).second)
       refuse(pair + "is there twice; keep the one that is right");
   }

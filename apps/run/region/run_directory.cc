@@ -47,12 +47,11 @@ void refuse_another_run(const fs::path& stored, const Config& config) {
       difference);
 }
 
-// The name says for people alone whose authority it is. A certificate's has 64 characters at most,
-// " CA" among them, and a run's name nearly as many.
+// The name only tells people whose authority it is. With " CA" it may be longer than a certificate
+// can have, so it is cut.
 void create_certificates(const fs::path& directory, const Config& config) {
-  constexpr std::size_t kNameMax = 61;
   if (!fs::exists(directory / "ca.crt"))
-    inter::create_ca(directory, config.name.substr(0, kNameMax));
+    inter::create_ca(directory, config.name.substr(0, inter::kCaNameMax));
   for (const RegionConfig& region : config.regions) {
     if (!fs::exists(inter::credentials_in(directory, region.name).certificate)) {
       inter::add_region(directory, region.name);

@@ -178,7 +178,7 @@ Config with_choice(const Config& configured, const tuner::Row& row) {
 
 std::vector<tuner::Overlap> overlaps_of(const Grid& grid, const Config& config) {
   std::vector<tuner::Overlap> overlaps;
-  for (const tuner::Variant variant : variants_of(grid)) {
+  for (const tuner::Variant variant : without_repeats(variants_of(grid))) {
     const std::uint32_t fragments = fragments_of(grid, config, variant);
     const std::uint32_t most = grid.overlap_steps > 0 ? grid.overlap_steps : kOverlapStepsMax;
     overlaps.push_back({variant, fragments, std::min(most, config.train.k / fragments)});

@@ -3,6 +3,7 @@
 #include <fcntl.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <charconv>
 #include <chrono>
 #include <cmath>
@@ -82,7 +83,7 @@ std::map<std::string, double> parse_step_s(const std::vector<std::string>& texts
     for (const std::string& one : regions) inter::append_item(known, one);
     if (std::ranges::find(regions, region) == regions.end())
       refuse("the run has no such region; it has " + known);
-    if (!out.emplace(region, ms / 1e3).second) refuse("the region is there already; name it once");
+    if (!out.emplace(region, ms / 1e3).second) refuse("this region was given before; name it once");
   }
   return out;
 }
@@ -110,7 +111,7 @@ class Tuner {
           "regions: tune needs two regions or more; one region exchanges nothing, so any K will "
           "do");
     out_.warnings = not_rehearsed(config_);
-    if (runs_programs()) claim_work();
+    if (writes_work()) claim_work();
     const wan_sim::Scenario links = read_links();
     if (!options_.prices.empty()) {
       std::vector<std::string> known = links.regions;
@@ -129,26 +130,28 @@ class Tuner {
     out_.recommendation = tuner::recommend(out_.forecast.rows, out_.price, double(out_.steps));
     if (out_.recommendation)
       out_.settings = settings_between(config_, with_choice(config_, out_.recommended()));
-    if (options_.measure_s > 0 || options_.measure_all) measure(links);
+    if (measures()) measure(links);
     judge(out_);
     return std::move(out_);
   }
 
  private:
-  bool runs_programs() const {
-    return options_.measure_s > 0 || options_.measure_all || !options_.worker.empty();
+  bool measures() const { return options_.measure_s > 0 || options_.measure_all; }
+  bool writes_work() const {
+    return measures() || !options_.worker.empty() || !options_.links_run.empty();
   }
 
-  // Two at a time would remove each other's runs while these go on.
+  // Two at a time would remove each other's runs, or change the links under them.
   void claim_work() {
     std::filesystem::create_directories(work());
     work_lock_.emplace(work() / "lock", O_RDWR | O_CREAT | O_CLOEXEC);
-    if (!work_lock_->lock()) {
+    // Not every file system has locks.
+    if (!work_lock_->lock() && errno == EWOULDBLOCK) {
       throw ConfigError("--cache " + options_.cache.string() +
-                        ": another `causeway tune` measures there; wait until it has ended, or "
-                        "name another directory");
+                        ": another `causeway tune` works there; wait until it has ended, or name "
+                        "another directory");
     }
-    std::filesystem::remove_all(work() / kMeasured);  // of one that was killed
+    if (measures()) std::filesystem::remove_all(work() / kMeasured);  // what an earlier one left
   }
 
   wan_sim::Scenario read_links() {
@@ -200,7 +203,7 @@ class Tuner {
           "--calibrate: needs validation losses, which nobody but the program itself can measure; "
           "leave it out");
     }
-    if (options_.measure_s > 0 || options_.measure_all) {
+    if (measures()) {
       throw ConfigError(
           "--measure: needs timed steps, which only the built-in trainer has; leave it out, and "
           "measure with `causeway simulate --worker`");

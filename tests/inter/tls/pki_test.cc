@@ -68,11 +68,11 @@ TEST_F(Pki, SaysThatOthersMayUseTheAuthoritysKeyAndRevokesNevertheless) {
   create_ca(path(), "run");
   add_region(path(), "eu");
   const test::CapturedLog log;
-  EXPECT_TRUE(revoke_region(path(), "eu"));
+  add_region(path(), "us");
   EXPECT_FALSE(log.has("open to other users"));
   std::filesystem::permissions(path() / "ca.key", perms::group_read,
                                std::filesystem::perm_options::add);
-  add_region(path(), "us");
+  EXPECT_TRUE(revoke_region(path(), "eu"));
   EXPECT_TRUE(log.has("`chmod 600 " + (path() / "ca.key").string() + "`"));
 }
 

@@ -130,6 +130,15 @@ TEST(Dataset, ReadsAcrossFiles) {
   }
 }
 
+// Tokens are handed out as int32.
+TEST(Dataset, RefusesATokenThatNoIntegerOfItsTokensHoldsWhateverTheVocabulary) {
+  const TemporaryDirectory directory;
+  DataOptions wide = options({directory.file("a", std::string(4, '\xFF'))}, Format::uint32);
+  wide.vocabulary = std::int64_t{1} << 40;
+  std::vector<std::int32_t> tokens(1);
+  EXPECT_THROW(Dataset(wide).read_train(0, tokens), std::system_error);
+}
+
 TEST(Dataset, ValidatesOnTheLastPart) {
   const TemporaryDirectory directory;
   DataOptions split = options({directory.file("a", "0123456789")}, Format::text);
