@@ -16,6 +16,7 @@ from .divided import reshard
 from .exchanged import Exchanged, Staging
 from .frozen import Frozen
 from .marks import HandedOut, Marks
+from .memory import problem_of_read_only, problem_of_shared
 from .ranks import Group, Solo
 from .rounding import DROPPED_BITS
 from .shards import beginnings, problem_of as problem_of_shards, told_apart
@@ -130,7 +131,7 @@ class Parameters:
                         "parameter of its own values, such as torch.nn.Parameter(p.detach().clone(memory_format=torch.contiguous_format))")
             if p.dtype != torch.float32 and p.dtype not in DROPPED_BITS:
                 return f"the parameter {name} is {p.dtype}: a run takes float32, bfloat16 and float16"
-        return None
+        return problem_of_shared(named) or problem_of_read_only(named, "parameter")
 
     def hosts(self) -> dict[str, torch.Tensor]:
         """Names to fp32 tensors; rank 0 only."""
