@@ -1,5 +1,7 @@
 """Where parameters lie: two over one memory, and memory that can only be read."""
+import copy
 import mmap
+import multiprocessing
 import pathlib
 import tempfile
 import unittest
@@ -8,6 +10,7 @@ import torch
 from worker_double import a_run, steps
 
 from causeway.torch import Run
+from causeway.torch.memory import problem_of_ranks, shared_places
 
 BYTES = 1 << 12
 
@@ -95,6 +98,30 @@ class ReadOnly(unittest.TestCase):
                     worker.tensors["weight"].fill_(3.0)
             self.assertEqual(other.weight.unique().tolist(), [3.0])
             self.assertEqual(path.read_bytes(), before)
+
+
+@unittest.skipUnless(pathlib.Path("/proc/self/maps").exists(), "no /proc/self/maps")
+class OfSeveralRanks(unittest.TestCase):
+    def test_one_memory_is_refused_and_copies_are_not(self):
+        def told(model):
+            return shared_places(model.named_parameters())
+
+        def in_another_process(model):
+            given = multiprocessing.get_context("fork").SimpleQueue()
+            child = multiprocessing.get_context("fork").Process(target=lambda: given.put((told(model), told(copy.deepcopy(model)))))
+            child.start()
+            child.join()
+            return given.get()
+
+        model = torch.nn.Sequential(torch.nn.Linear(2, 2), torch.nn.Linear(2, 2))
+        self.assertEqual(told(model), {})
+        model[1].share_memory()
+        same, copied = in_another_process(model)
+        self.assertEqual(set(same), {"1.weight", "1.bias"})
+        self.assertIsNone(problem_of_ranks([told(model)]))
+        self.assertIsNone(problem_of_ranks([told(model), copied]))
+        self.assertRegex(problem_of_ranks([told(model), copied, same]), r"ranks 0 and 2 of this region hold the parameter 1\.(weight|bias) in the "
+                                                                        "same memory.*copy.deepcopy")
 
 
 if __name__ == "__main__":

@@ -16,7 +16,7 @@ from .divided import reshard
 from .exchanged import Exchanged, Staging
 from .frozen import Frozen
 from .marks import HandedOut, Marks
-from .memory import problem_of_read_only, problem_of_shared
+from .memory import problem_of_ranks, problem_of_read_only, problem_of_shared, shared_places
 from .ranks import Group, Solo
 from .rounding import DROPPED_BITS
 from .shards import beginnings, problem_of as problem_of_shards, told_apart
@@ -40,6 +40,7 @@ class Parameters:
         self.model, self.ranks, self.seed = model, ranks, seed
         self.agree(problem_of_shards(model) or self.problem_of(trained(model)))
         named = dict(trained(model))
+        self.agree(problem_of_ranks(ranks.gather(shared_places(named.items()) if ranks.world > 1 else {})))
         self.stages = self.agreed_stages(named, whole_model)
         self.compare_copies(named)
         if buffers != "local":
