@@ -202,6 +202,15 @@ class Parameters:
                                  "wrap and convert the model before Run(...)")
 
 
+def told_spoiled(name: str | None) -> str:
+    """What is not finite any more. A buffer may be meant so; then the region would sit out every round."""
+    kind, _, buffer = (name or "").partition(":")
+    if kind not in ("average", "lowest"):
+        return "the parameters are" if name is None else f"the parameters, such as {name}, are"
+    return (f"the buffer {buffer} (if it is meant, register it with persistent=False, or give buffers=\"local\" in all regions, and begin "
+            "another run) is")
+
+
 def told_not_finite(name: str | None) -> str | None:
     if name is None:
         return None
