@@ -42,6 +42,13 @@ class Around(Sam):
         self.param_groups = self.base_optimizer.param_groups
 
 
+class Delegates(Around):
+    """All state is that of the one in it."""
+
+    def step(self, closure=None):
+        self.base_optimizer.step()
+
+
 def step(model, optimizer, value=1.0):
     optimizer.zero_grad()
     (model(torch.ones(1, 2)).sum() * value).backward()
@@ -72,6 +79,14 @@ class Within(unittest.TestCase):
             self.train(sam, also={"base_optimizer": sam.base_optimizer})
             self.train(Around(self.model.parameters(), torch.optim.AdamW))
             self.train(Sam(self.model.parameters(), torch.optim.SGD))  # it has none
+
+    def test_one_that_leaves_all_state_to_it_is_not_taken_for_idle(self):
+        plan = [steps(0, 4, 0, 0)]
+        with a_run(*plan) as (_, directory), self.assertNoLogs("causeway", "WARNING"):
+            optimizer = Delegates(self.model.parameters(), torch.optim.AdamW)
+            with Run(self.model, optimizer, directory=directory) as run:
+                for one in run:
+                    step(self.model, optimizer)
 
     def test_nan_in_it_goes_with_the_round(self):
         sam = Sam(self.model.parameters(), torch.optim.AdamW)
