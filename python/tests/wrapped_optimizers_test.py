@@ -7,6 +7,7 @@ from worker_double import a_run, steps
 
 from causeway.torch import Run
 from causeway.torch.optimizers import held
+from causeway.torch.parameters import Parameters
 from causeway.torch.ranks import Solo
 from causeway.torch.trainer_state import TrainerState
 
@@ -100,6 +101,31 @@ class Within(unittest.TestCase):
         sam.base_optimizer.above = sam
         sam.again = sam.base_optimizer
         self.assertEqual({id(one) for one in held(sam).values()}, {id(sam.base_optimizer)})
+
+
+class OwnWeights(unittest.TestCase):
+    def test_in_fp32_of_the_one_in_it_are_exchanged(self):
+        """Otherwise its next step would take the regions' mean back."""
+        class Masters(torch.optim.SGD):
+            def step(self):
+                for p in self.param_groups[0]["params"]:
+                    own = self.state[p].setdefault("master_param", p.detach().float())
+                    own.sub_(p.grad, alpha=2 ** -12)
+                    p.data.copy_(own)
+
+        model = torch.nn.Linear(2, 2).bfloat16()
+        with torch.no_grad():
+            model.weight.fill_(1.0)
+        sam = Sam(model.parameters(), Masters)
+        parameters = Parameters(model, [sam], Solo(), 1, "average")
+        model(torch.ones(1, 2).bfloat16()).sum().backward()
+        sam.step()
+        parameters.take()
+        host = parameters.hosts()["weight"]
+        self.assertEqual(host.unique().tolist(), [1 - 2 ** -12])
+        host.fill_(1 + 2 ** -12)
+        parameters.give(0)
+        self.assertEqual(sam.base_optimizer.state[model.weight]["master_param"].unique().tolist(), [1 + 2 ** -12])
 
 
 class AfterARestart(unittest.TestCase):

@@ -17,6 +17,7 @@ from .exchanged import Exchanged, Staging
 from .frozen import Frozen
 from .marks import HandedOut, Marks
 from .memory import problem_of_ranks, problem_of_read_only, problem_of_shared, shared_places
+from .optimizers import held
 from .ranks import Group, Solo
 from .rounding import DROPPED_BITS
 from .shards import beginnings, problem_of as problem_of_shards, told_apart
@@ -48,8 +49,9 @@ class Parameters:
         staging: dict[torch.device, Staging] = {}
         for p in named.values():
             staging.setdefault(p.device, Staging(p.device))
+        stepping = [*optimizers, *(below for one in optimizers for below in held(one).values())]
         # Those that this rank holds, in an order that is the same on all.
-        self.exchanged = [Exchanged(name, named[name], optimizers, self.stages.group(name), staging[named[name].device])
+        self.exchanged = [Exchanged(name, named[name], stepping, self.stages.group(name), staging[named[name].device])
                           for name in self.stages.holders if name in named]
         self.stagings = list(staging.values())
         self.finish()
