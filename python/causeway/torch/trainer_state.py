@@ -244,7 +244,10 @@ class TrainerState:
         if not self.ranks.leads:
             return
         if position is not None:
-            log.warning("the optimizer goes on from its state at sample %d; the region is at sample %d", position, sample)
+            others = sorted(set(self.also) - set(self.optimizers))
+            more = (f". So does what `also` has ({', '.join(others)}): a loader of data that is among it reads again what was read since"
+                    if others else "")
+            log.warning("the optimizer goes on from its state at sample %d; the region is at sample %d%s", position, sample, more)
         elif sample > 0:  # the region has trained before
             begins = "goes on as the program has it" if any(one.state for one in self.optimizers.values()) else "begins anew"
             log.warning("there is no state of the optimizer to go on from: it %s; the region is at sample %d", begins, sample)
