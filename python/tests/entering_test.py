@@ -9,6 +9,7 @@ import torch
 from worker_double import a_run, steps
 
 from causeway.torch import Run
+from causeway.torch.ranks import Group
 
 PLAN = [steps(0, 1, 0, 0), steps(1, 1, 1, 1)]
 
@@ -121,6 +122,22 @@ class ByItself(unittest.TestCase):
         self.assertIn("call torch.distributed.init_process_group() before Run is entered", said.output[0])
         with self.assertNoLogs("causeway", "WARNING"):
             enter(RANK="0", WORLD_SIZE="1")
+
+
+class Gone(unittest.TestCase):
+    def test_ranks_do_not_hide_why_rank_0_ends(self):
+        """Ctrl-C ends all ranks of a terminal, some before rank 0 can tell them."""
+        def closed(*told):
+            raise RuntimeError("Connection closed by peer")
+
+        group = Group.__new__(Group)
+        group.tell = closed
+        with self.assertRaises(KeyboardInterrupt):
+            try:
+                raise KeyboardInterrupt
+            except BaseException as error:
+                group.tell_error(error)
+                raise
 
 
 class Unreadable(unittest.TestCase):
