@@ -12,6 +12,12 @@
 namespace causeway::diloco {
 namespace {
 
+// With the digest of what is frozen, by causeway.torch: docs/python.md.
+constexpr std::string_view kFrozen = "lowest:frozen:";
+constexpr const char* kOtherFrozen =
+    " (its frozen parameters have other values than those here: another checkpoint, or random "
+    "ones of another seed)";
+
 std::string shape_text(const NamedTensor& tensor) {
   std::string text;
   for (const std::int64_t size : tensor.shape)
@@ -45,8 +51,10 @@ std::string other_tensor(const NamedTensors& here, const NamedTensors& there,
   const ByName named_here = by_name(here), named_there = by_name(there);
   for (const NamedTensor& own : here) {
     const auto other = named_there.find(own.name);
-    if (other == named_there.end())
-      return region + " has no tensor \"" + own.name + "\", which is here";
+    if (other == named_there.end()) {
+      return region + " has no tensor \"" + own.name + "\", which is here" +
+             (own.name.starts_with(kFrozen) ? kOtherFrozen : "");
+    }
     if (own.shape != other->second->shape) {
       return "the tensor \"" + own.name + "\" has the shape " + shape_text(own) + " here and " +
              shape_text(*other->second) + " in " + region;

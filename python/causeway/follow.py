@@ -21,7 +21,7 @@ _HEADER_BYTES_MAX = 100_000_000
 log = logging.getLogger("causeway")
 
 # What wrappers put into the names, so that regions that wrap a model differently have the same names.
-WRAPPERS = ("module.", "_orig_mod.", "_fsdp_wrapped_module.", "_checkpoint_wrapped_module.")
+WRAPPERS = ("module.", "_orig_mod.", "_fsdp_wrapped_module.", "_checkpoint_wrapped_module.", "_forward_module.")
 # Before the names of what is no parameter: statistics, and the digest of frozen parameters. What the run does with a tensor, its name
 # says: see docs/audit.md.
 AVERAGE, LOWEST, FROZEN = "average:", "lowest:", "lowest:frozen:"

@@ -4,10 +4,12 @@ import os
 import unittest
 import unittest.mock
 
+import numpy
 import torch
 from worker_double import a_run, steps
 
 from causeway.torch import Run
+from causeway.torch.ranks import Group
 
 PLAN = [steps(0, 1, 0, 0), steps(1, 1, 1, 1)]
 
@@ -122,6 +124,22 @@ class ByItself(unittest.TestCase):
             enter(RANK="0", WORLD_SIZE="1")
 
 
+class Gone(unittest.TestCase):
+    def test_ranks_do_not_hide_why_rank_0_ends(self):
+        """Ctrl-C ends all ranks of a terminal, some before rank 0 can tell them."""
+        def closed(*told):
+            raise RuntimeError("Connection closed by peer")
+
+        group = Group.__new__(Group)
+        group.tell = closed
+        with self.assertRaises(KeyboardInterrupt):
+            try:
+                raise KeyboardInterrupt
+            except BaseException as error:
+                group.tell_error(error)
+                raise
+
+
 class Unreadable(unittest.TestCase):
     def test_state_that_an_optimizer_makes_in_its_first_step_is_refused_after_that_step(self):
         class Lazy(torch.optim.SGD):
@@ -197,6 +215,83 @@ class ExtraState(unittest.TestCase):
             enter(torch.nn.Linear(2, 2))
 
 
+class Wrapped(unittest.TestCase):
+    """A restart may come without the wrapper, and other regions have none."""
+
+    def names(self, model):
+        with a_run(*PLAN) as (worker, directory), Run(model, directory=directory):
+            return set(worker.tensors)
+
+    def test_a_module_of_lightning_fabric_has_the_names_of_what_is_in_it(self):
+        class FabricModule(torch.nn.Module):
+            """As lightning.fabric.wrappers has it."""
+
+            def __init__(self, forward_module, original_module):
+                super().__init__()
+                self._forward_module, self._original_module = forward_module, original_module
+
+        def make():
+            return torch.nn.Sequential(torch.nn.Linear(2, 2), torch.nn.BatchNorm1d(2))
+
+        plain, model = self.names(make()), make()
+        around = torch.nn.Module()
+        around.module = model
+        self.assertEqual(self.names(FabricModule(model, model)), plain)
+        self.assertEqual(self.names(FabricModule(around, model)), plain)
+        self.assertEqual(self.names(torch.nn.ModuleDict({"a": FabricModule(model, model)})), self.names(torch.nn.ModuleDict({"a": make()})))
+
+    def test_a_compiled_one_has_those_of_the_one_that_is_not(self):
+        plain = self.names(torch.nn.Sequential(torch.nn.Linear(2, 2)))
+        self.assertEqual(self.names(torch.compile(torch.nn.Sequential(torch.nn.Linear(2, 2)))), plain)
+        self.assertEqual(self.names(torch.nn.Sequential(torch.compile(torch.nn.Linear(2, 2)))), plain)
+
+
+class AdaLora(unittest.TestCase):
+    def test_pruning_by_each_region_is_told_of(self):
+        class AdaLoraModel(torch.nn.Module):
+            """PEFT's."""
+
+            def __init__(self):
+                super().__init__()
+                self.lora_E = torch.nn.Parameter(torch.zeros(2, 1))
+
+        def enter(model):
+            with a_run() as (_, directory), Run(model, directory=directory):
+                pass
+
+        with self.assertLogs("causeway", "WARNING") as said:
+            enter(torch.nn.Sequential(AdaLoraModel()))
+        self.assertEqual(len(said.output), 1)
+        self.assertIn("The mean of the regions brings back what one of them has pruned", said.output[0])
+
+
+class Losses(unittest.TestCase):
+    def report(self, loss):
+        with a_run(steps(0, 1, 0, 0)) as (worker, directory), Run(torch.nn.Linear(2, 2), directory=directory) as run:
+            for step in run:
+                run.report(loss)
+        return worker.losses
+
+    def test_that_are_no_real_number_are_refused_where_they_are_reported(self):
+        for loss, sentence in ((torch.tensor(1j), "that has complex numbers"), (torch.zeros((), device="meta"), "on the meta device"),
+                               (1j, "1j"), (numpy.complex64(1 + 2j), "1.*2j"), (numpy.zeros(2), "array")):
+            with self.assertRaisesRegex(ValueError, r"report\(\) was given .*" + sentence):
+                self.report(loss)
+
+    def test_numbers_of_every_kind_are_taken(self):
+        for loss in (2, 2.0, torch.tensor([2.0]), torch.tensor(2, dtype=torch.int8), numpy.float32(2), numpy.array(2.0)):
+            self.assertEqual(self.report(loss), [2.0])
+
+    def test_of_held_out_samples_too(self):
+        asked = steps(0, 0, 0, 0)
+        asked.validation_samples = 5
+        for given in (None, "low", torch.zeros(2), 1j):
+            with a_run(asked) as (_, directory):
+                with self.assertRaisesRegex(ValueError, "evaluate gave .*: it must give the mean loss of the samples"):
+                    with Run(torch.nn.Linear(2, 2), directory=directory, evaluate=lambda samples: given) as run:
+                        run.step
+
+
 class Unit(unittest.TestCase):
     def test_of_a_region_that_counts_samples_of_texts_is_told_of(self):
         def enter(words, **settings):
@@ -228,6 +323,14 @@ class WithoutValues(unittest.TestCase):
 
 
 class NaN(unittest.TestCase):
+    def test_in_a_buffer_is_named_with_what_to_do(self):
+        model = torch.nn.BatchNorm1d(2)
+        with a_run(*PLAN) as (_, directory), Run(model, directory=directory) as run:
+            with self.assertWarnsRegex(UserWarning, r"round 0: the buffer running_var \(if it is meant, register it .*buffers=\"local\".* is NaN or "
+                                                    "infinite after 1 steps. This region sits the round out"):
+                for step in run:
+                    model.running_var.fill_(float("inf") if step.round == 0 else 1.0)
+
     def test_in_an_optimizer_that_run_does_not_know_is_named(self):
         model = torch.nn.Linear(2, 2)
         with a_run(*PLAN) as (_, directory), Run(model, directory=directory) as run:

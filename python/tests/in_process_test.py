@@ -266,7 +266,7 @@ class NotFinite(RegionRun):
         other = self.trainer("own_samples.py", 1, self.region(self.names[1]), result)
         model = own_samples.make_model()
         optimizer = own_samples.make_optimizer(model.parameters())
-        with self.assertWarnsRegex(UserWarning, "round 1: the parameters are NaN or infinite after 4 steps"):
+        with self.assertWarnsRegex(UserWarning, "round 1: the parameters, such as [02].(weight|bias), are NaN or infinite after 4 steps"):
             with Run(model, optimizer, directory=self.region()) as run:
                 for step in run:
                     optimizer.zero_grad()

@@ -111,7 +111,7 @@ class Shared(unittest.TestCase):
 
     def test_after_the_run_is_entered_is_refused(self):
         for at, name in (("entered", "weight"), (0, "bias"), (1, "bias")):
-            with self.assertRaisesRegex(ValueError, rf"the memory of the parameter {name} was moved .*call model.share_memory\(\) before Run"):
+            with self.assertRaisesRegex(ValueError, rf"the memory of the parameter {name} was moved .*Call model.share_memory\(\) before Run"):
                 self.train(at)
 
     def test_before_it_is_not(self):

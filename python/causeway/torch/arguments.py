@@ -108,6 +108,13 @@ def tell_extra_state(of: torch.nn.Module) -> None:
                     "restart begins with what the program makes, unless `also` has it. Register what regions are to share as a buffer", found)
 
 
+def tell_pruned(of: torch.nn.Module) -> None:
+    """Of PEFT's AdaLoRA: each region prunes what it measures to matter least."""
+    if any(kind.__name__ == "AdaLoraModel" for one in of.modules() for kind in type(one).__mro__):
+        log.warning("AdaLoRA prunes ranks by what each region measures by itself. The mean of the regions brings back what one of them has "
+                    "pruned, so ranks do not fall to target_r. Take LoRA with the rank that you want (LoraConfig)")
+
+
 def also(value: Any) -> dict[str, Stateful]:
     try:
         named = dict(value)
@@ -128,10 +135,31 @@ def loss(value: Any) -> torch.Tensor | float:
     if isinstance(value, torch.Tensor):
         if value.numel() != 1:
             raise ValueError(f"report() was given a tensor of shape {tuple(value.shape)}: a loss is one number")
+        if value.is_complex() or value.is_meta:
+            has = "complex numbers" if value.is_complex() else "no value, as it is on the meta device"
+            raise ValueError(f"report() was given a tensor that has {has}: a loss is one real number")
         return value.detach()
-    if isinstance(value, SupportsFloat) and not isinstance(value, (str, bytes)):
+    if (number := real(value)) is None:
+        raise ValueError(f"report() was given {value!r}: a loss is a number, or a tensor of one")
+    return number
+
+
+def evaluated(value: Any) -> float:
+    """What the program's `evaluate` gave."""
+    if (number := real(value)) is None:
+        raise ValueError(f"evaluate gave {value!r}: it must give the mean loss of the samples that it is asked for, as a number or a tensor "
+                         "of one")
+    return number
+
+
+def real(value: Any) -> float | None:
+    """`value` as a float. None: it is not one number. A NumPy number that is complex would lose half of it."""
+    if not isinstance(value, SupportsFloat) or isinstance(value, (str, bytes)) or getattr(getattr(value, "dtype", None), "kind", "") == "c":
+        return None
+    try:
         return float(value)
-    raise ValueError(f"report() was given {value!r}: a loss is a number, or a tensor of one")
+    except (TypeError, ValueError, RuntimeError):
+        return None
 
 
 KeepWaiting = Callable[[str], Any]

@@ -10,6 +10,7 @@ import torch
 from ..follow import AVERAGE, LOWEST, PART_BITS, PARTS, whole_number
 from .divided import DTensor, divided_as, whole
 from .marks import local_of, sample_of, writes_to
+from .memory import problem_of_read_only
 from .ranks import Group, Solo
 
 log = logging.getLogger("causeway")
@@ -137,6 +138,8 @@ class Buffers:
                                  "start; or buffers=\"local\" in all regions leaves all of them in their regions")
             prefix, _, attribute = name.rpartition(".")
             self.all.append(Buffer(modules[prefix], attribute, plain_name(name), kind, ranks.leads))
+        if read_only := problem_of_read_only(named, "buffer"):
+            raise ValueError(read_only)
         self.take()
         self.leave_out()
         self.entered = [one.mark() for one in self.all]

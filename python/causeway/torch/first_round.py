@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 import torch
 
-from .optimizers import kind_of
+from .optimizers import held, kind_of
 
 log = logging.getLogger("causeway")
 
@@ -20,7 +20,7 @@ def tell(round_number: int, taken: int, trained: bool, optimizers: Sequence[torc
                     "with a rate above 0, and whether the model that is trained is this one and not a copy. A step of the run is one step "
                     "of the optimizer: where gradients are accumulated, a batch is less", round_number, taken)
     idle = next((one for one in optimizers if has_moments(one)), None)
-    if trained and idle is not None and not any(one.state for one in optimizers):
+    if trained and idle is not None and not any(has_stepped(one) for one in optimizers):
         log.warning("round %d: the model was trained, and %s, which Run was given, has not stepped. Give Run the optimizer that steps: "
                     "otherwise what that one has learnt is lost at a restart", round_number, kind_of(idle))
 
@@ -28,3 +28,8 @@ def tell(round_number: int, taken: int, trained: bool, optimizers: Sequence[torc
 def has_moments(optimizer: torch.optim.Optimizer) -> bool:
     """It has state once it has stepped."""
     return any("betas" in group or group.get("momentum") for group in optimizer.param_groups)
+
+
+def has_stepped(optimizer: torch.optim.Optimizer) -> bool:
+    """One around another may leave all state to that."""
+    return bool(optimizer.state) or any(below.state for below in held(optimizer).values())

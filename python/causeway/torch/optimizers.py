@@ -53,16 +53,31 @@ def named(optimizer: torch.optim.Optimizer, parts: tuple[str, ...]) -> str | Non
     return next((name for name in names_of(optimizer) if any(part in name.lower() for part in parts)), None)
 
 
+def held(optimizer: torch.optim.Optimizer, above: tuple[torch.optim.Optimizer, ...] = ()) -> dict[str, torch.optim.Optimizer]:
+    """Optimizers that this one has in it, with state of their own, by its attributes: SAM has one that steps, and so has Lookahead."""
+    found: dict[str, torch.optim.Optimizer] = {}
+    above = *above, optimizer
+    for name, one in vars(optimizer).items():
+        if isinstance(one, torch.optim.Optimizer) and all(one is not other for other in above):
+            if one.state is not optimizer.state:
+                found[name] = one
+            found.update({f"{name}.{under}": other for under, other in held(one, above).items()})
+    return found
+
+
 class Begun:
     """An optimizer as the run was entered with it. Some make their state when they are made, and never again."""
 
     def __init__(self, optimizer: torch.optim.Optimizer) -> None:
         self.optimizer = optimizer
+        self.held = [Begun(one) for one in held(optimizer).values()]
         self.state = copied(dict(optimizer.state))
         self.groups = [{name: copied(value) for name, value in group.items() if name != "params"} for group in optimizer.param_groups]
 
     def again(self) -> None:
         """Some keep in their groups what they have learnt, as Prodigy does its rate: of that, what is NaN or infinite begins anew too."""
+        for one in self.held:
+            one.again()
         self.optimizer.state.clear()
         self.optimizer.state.update(copied(self.state))
         for group, begun in zip(self.optimizer.param_groups, self.groups):
@@ -135,6 +150,11 @@ def sizes_of(state: dict[str, Any]) -> list[int]:
 
 def told_sizes(sizes: list[int]) -> str:
     return f"{len(sizes)} groups of {' and '.join(map(str, sizes))} parameters" if len(sizes) != 1 else f"1 group of {sizes[0]} parameters"
+
+
+def is_plain(state: Any) -> bool:
+    """As PyTorch's optimizers have it. One around another may have a form of its own, which it alone can read."""
+    return isinstance(state, dict) and "state" in state and "param_groups" in state
 
 
 def check_sizes(optimizer: torch.optim.Optimizer, state: dict[str, Any], holder: str) -> None:

@@ -16,6 +16,8 @@ from .divided import reshard
 from .exchanged import Exchanged, Staging
 from .frozen import Frozen
 from .marks import HandedOut, Marks
+from .memory import problem_of_ranks, problem_of_read_only, problem_of_shared, shared_places
+from .optimizers import held
 from .ranks import Group, Solo
 from .rounding import DROPPED_BITS
 from .shards import beginnings, problem_of as problem_of_shards, told_apart
@@ -39,6 +41,7 @@ class Parameters:
         self.model, self.ranks, self.seed = model, ranks, seed
         self.agree(problem_of_shards(model) or self.problem_of(trained(model)))
         named = dict(trained(model))
+        self.agree(problem_of_ranks(ranks.gather(shared_places(named.items()) if ranks.world > 1 else {})))
         self.stages = self.agreed_stages(named, whole_model)
         self.compare_copies(named)
         if buffers != "local":
@@ -46,8 +49,9 @@ class Parameters:
         staging: dict[torch.device, Staging] = {}
         for p in named.values():
             staging.setdefault(p.device, Staging(p.device))
+        stepping = [*optimizers, *(below for one in optimizers for below in held(one).values())]
         # Those that this rank holds, in an order that is the same on all.
-        self.exchanged = [Exchanged(name, named[name], optimizers, self.stages.group(name), staging[named[name].device])
+        self.exchanged = [Exchanged(name, named[name], stepping, self.stages.group(name), staging[named[name].device])
                           for name in self.stages.holders if name in named]
         self.stagings = list(staging.values())
         self.finish()
@@ -130,7 +134,7 @@ class Parameters:
                         "parameter of its own values, such as torch.nn.Parameter(p.detach().clone(memory_format=torch.contiguous_format))")
             if p.dtype != torch.float32 and p.dtype not in DROPPED_BITS:
                 return f"the parameter {name} is {p.dtype}: a run takes float32, bfloat16 and float16"
-        return None
+        return problem_of_shared(named) or problem_of_read_only(named, "parameter")
 
     def hosts(self) -> dict[str, torch.Tensor]:
         """Names to fp32 tensors; rank 0 only."""
@@ -198,6 +202,15 @@ class Parameters:
             if now[one.name] is not one.parameter or not one.come_back():
                 raise ValueError(f"the model changed after it entered the run: the parameter {one.name} was replaced. Move, "
                                  "wrap and convert the model before Run(...)")
+
+
+def told_spoiled(name: str | None) -> str:
+    """What is not finite any more. A buffer may be meant so; then the region would sit out every round."""
+    kind, _, buffer = (name or "").partition(":")
+    if kind not in ("average", "lowest"):
+        return "the parameters are" if name is None else f"the parameters, such as {name}, are"
+    return (f"the buffer {buffer} (if it is meant, register it with persistent=False, or give buffers=\"local\" in all regions, and begin "
+            "another run) is")
 
 
 def told_not_finite(name: str | None) -> str | None:

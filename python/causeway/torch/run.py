@@ -20,7 +20,7 @@ from . import arguments, first_round, forks, frozen as frozen_parameters
 from .buffers import KINDS
 from .marks import HandedOut, Marks
 from .optimizers import Begun, tell_unsuited
-from .parameters import Parameters
+from .parameters import Parameters, told_spoiled
 from .ranks import Group, Kind, Solo, ranks_told
 from .sigterm import Sigterm, Terminated
 from .steps import Step, Told
@@ -139,6 +139,7 @@ class Run:
         for one in self.optimizers:
             tell_unsuited(one)
         arguments.tell_extra_state(self.model)
+        arguments.tell_pruned(self.model)
         if self._settings["tokens_per_step"] == 0:
             arguments.tell_unit(self.model, self.samples_per_step)
 
@@ -335,8 +336,9 @@ class Run:
         self._parameters.take()
         if self._before is not None:
             self._tell_first_round(self._before, steps.round, taken)
-        if self._agreed(lambda: self._parameters.not_finite() is not None):
-            self._begin_anew(steps.round, taken)
+        spoiled = self._parameters.not_finite()  # on rank 0, which speaks
+        if self._agreed(lambda: spoiled is not None):
+            self._begin_anew(steps.round, taken, spoiled)
         self._sample = steps.first_sample + taken * self.samples_per_step
         if (steps.round + 1) % self.save_rounds == 0:  # before the region's state, which says that these steps were taken
             self._state.save(self._sample)
@@ -350,7 +352,7 @@ class Run:
 
     def _validate(self, told: Told) -> None:
         self._parameters.give(told.round)
-        loss = float(self._evaluate(told.validation_samples))
+        loss = arguments.evaluated(self._evaluate(told.validation_samples))
         self._parameters.check_unchanged()
 
         def validated() -> tuple[Kind, None]:
@@ -365,13 +367,13 @@ class Run:
         if self._ranks.leads:
             first_round.tell(round_number, taken, trained, self.optimizers)
 
-    def _begin_anew(self, round_number: int, taken: int) -> None:
+    def _begin_anew(self, round_number: int, taken: int, spoiled: str | None) -> None:
         """What was NaN led to what is NaN: moments that hold it would spoil every step to come."""
         for begun in self._begun:
             begun.again()
         anew = ("begins its optimizer anew" if self.optimizers else "goes on with the optimizer of the program, which Run was not given: "
                 "what is NaN in it spoils every round to come")
-        warnings.warn(f"round {round_number}: the parameters are NaN or infinite after {taken} steps. This region sits the "
+        warnings.warn(f"round {round_number}: {told_spoiled(spoiled)} NaN or infinite after {taken} steps. This region sits the "
                       f"round out, follows the other regions, and {anew}", stacklevel=5)
 
     def _called_back(self) -> bool:

@@ -16,7 +16,7 @@ import torch
 from .arguments import Stateful
 from .divided import DTensor
 from .nested import like
-from .optimizers import (Settings, check_kind, check_sizes, keep_precision, kind_of, load_unnamed, owner_of, parameters_of,
+from .optimizers import (Settings, check_kind, check_sizes, held, is_plain, keep_precision, kind_of, load_unnamed, owner_of, parameters_of,
                          settings_of, tell_other_settings, types_of)
 from .ranks import Group, Solo, everybody
 from .trainer_files import OF_DISKS, TrainerFiles, check_readable
@@ -57,6 +57,14 @@ def divided_again(value: Any, parameter: Any) -> Any:
     if isinstance(value, (list, tuple)):
         return like(value, (divided_again(one, parameter) for one in value))
     return value
+
+
+def places_of(value: Any) -> set[int]:
+    """In memory, of the tensors in nested state. A copy has another."""
+    if torch.is_tensor(value):
+        return {(value.to_local() if isinstance(value, DTensor) else value).data_ptr()} - {0}
+    parts = value.values() if isinstance(value, dict) else value if isinstance(value, (list, tuple)) else ()
+    return set[int]().union(*map(places_of, parts))
 
 
 def without_tensors(value: Any) -> Any:
@@ -139,6 +147,18 @@ class TrainerState:
         """An optimizer makes its state in its first step. Called by all ranks, once."""
         if self.is_kept:
             everybody(self.ranks, self.check_readable)
+            self.tell_left_out()
+
+    def tell_left_out(self) -> None:
+        """Of an optimizer within another one whose state_dict() leaves its state out, as SAM's does."""
+        kept = {place for name in self.also for place in places_of(self.state_of(name))}
+        for name, one in self.optimizers.items():
+            for attribute, below in held(one).items():
+                places = places_of(dict(below.state))
+                if places and not places & kept and self.ranks.leads:
+                    log.warning("%s, a %s, has another optimizer in it, a %s, and its state_dict() leaves the state of that one out: a restart "
+                                "begins that anew. Keep it too: also={\"%s\": optimizer.%s}", name, kind_of(one), kind_of(below),
+                                attribute, attribute)
 
     def state_of(self, name: str) -> Any:
         return own_parts(self.also[name].state_dict())
@@ -224,7 +244,10 @@ class TrainerState:
         if not self.ranks.leads:
             return
         if position is not None:
-            log.warning("the optimizer goes on from its state at sample %d; the region is at sample %d", position, sample)
+            others = sorted(set(self.also) - set(self.optimizers))
+            more = (f". So does what `also` has ({', '.join(others)}): a loader of data that is among it reads again what was read since"
+                    if others else "")
+            log.warning("the optimizer goes on from its state at sample %d; the region is at sample %d%s", position, sample, more)
         elif sample > 0:  # the region has trained before
             begins = "goes on as the program has it" if any(one.state for one in self.optimizers.values()) else "begins anew"
             log.warning("there is no state of the optimizer to go on from: it %s; the region is at sample %d", begins, sample)
@@ -258,6 +281,10 @@ class TrainerState:
 
     def take_up_optimizer(self, name: str, state: Mapping[str, Any], holder: str) -> None:
         one = self.optimizers[name]
+        if not is_plain(state[name]):
+            check_kind(one, state.get(KINDS, {}).get(name, kind_of(one)), holder, AS_BEFORE)
+            one.load_state_dict(state[name])
+            return
         check_sizes(one, state[name], holder)
         own = placed(state[name], one)
         kind = state.get(KINDS, {}).get(name)

@@ -104,6 +104,16 @@ TEST_F(BeginningTest, AMissingAnExtraAndAMovedTensorAreNamed) {
   EXPECT_EQ(other_tensor(whole, whole, "a"), "");
 }
 
+TEST_F(BeginningTest, OfTheDigestOfWhatIsFrozenItIsSaidWhatItMeans) {
+  NamedTensors here = tensors(1), there = here;
+  here.push_back({.name = "lowest:frozen:0123456789ab", .shape = {1}});
+  there.push_back({.name = "lowest:frozen:ba9876543210", .shape = {1}});
+  EXPECT_THAT(other_tensor(here, there, "a"),
+              AllOf(HasSubstr("a has no tensor \"lowest:frozen:0123456789ab\", which is here"),
+                    HasSubstr("its frozen parameters have other values than those here: another "
+                              "checkpoint, or random ones of another seed")));
+}
+
 TEST_F(BeginningTest, ListsOfTensorsCrossAsTheyAre) {
   NamedTensors list = tensors(1);
   list[1].values.reset();

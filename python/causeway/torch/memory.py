@@ -1,0 +1,106 @@
+"""Where in memory parameters lie. The run reads and writes each by itself, so each needs memory of its own that can be written to."""
+from __future__ import annotations
+
+import bisect
+import itertools
+import pathlib
+from collections.abc import Iterable, Mapping, Sequence
+from typing import NamedTuple
+
+import torch
+
+from .marks import local_of
+
+MAPS = pathlib.Path("/proc/self/maps")  # of Linux
+BOOT = pathlib.Path("/proc/sys/kernel/random/boot_id")  # tells hosts apart
+ADVICE = "load weights without assign=True or mmap, or give the model torch.nn.Parameter(p.detach().clone())"
+Named = Iterable[tuple[str, torch.Tensor]]
+
+
+class Place(NamedTuple):
+    device: str
+    begin: int
+    end: int
+    number: int  # in the order of the model
+    name: str
+
+
+class Area(NamedTuple):
+    """A part of a process's memory."""
+    begin: int
+    end: int
+    rights: str
+    file: str  # its device and number
+    offset: int  # in the file
+
+
+def place_of(name: str, number: int, tensor: torch.Tensor) -> Place | None:
+    """None: it has no memory. What is not contiguous may lie between others, so of that the first element alone counts."""
+    try:
+        local = local_of(tensor)
+        begin = local.data_ptr()
+        size = local.numel() if local.is_contiguous() else 1
+        return Place(str(local.device), begin, begin + size * local.element_size(), number, name) if begin else None
+    except (RuntimeError, NotImplementedError):
+        return None
+
+
+def places_of(named: Named) -> list[Place]:
+    return sorted(place for number, (name, one) in enumerate(named) if (place := place_of(name, number, one)))
+
+
+def problem_of_shared(named: Named) -> str | None:
+    """Two parameters over the same memory, as `a.data = b.data` makes them. One parameter in two modules has one name, and crosses once."""
+    for one, other in itertools.pairwise(places_of(named)):
+        if one.device == other.device and other.begin < one.end:
+            first, second = sorted((one, other), key=lambda place: place.number)
+            return (f"the parameters {first.name} and {second.name} share memory, so the run would set it twice: tie them as one parameter in "
+                    "both modules (a.weight = b.weight, not a.weight.data = b.weight.data), and make the optimizer after that")
+    return None
+
+
+def problem_of_read_only(named: Named, kind: str) -> str | None:
+    """A file that is mapped to be read alone ends the process that writes there, with no word but SIGSEGV."""
+    for place, area in areas_of(named):
+        if "w" not in area.rights:
+            return f"the {kind} {place.name} lies in memory that can only be read, such as a file that is mapped: {ADVICE}"
+    return None
+
+
+def shared_places(named: Named) -> dict[str, str]:
+    """Of parameters in memory that other processes may have too: where, by a text that is the same in each of them."""
+    found = {place.name: f"{area.file} {area.offset + place.begin - area.begin}" for place, area in areas_of(named) if "s" in area.rights}
+    return {name: f"{BOOT.read_text().strip()} {place}" for name, place in found.items()}
+
+
+def problem_of_ranks(told: Sequence[Mapping[str, str]]) -> str | None:
+    """`told`: shared_places() of each rank. torch.multiprocessing gives a model on the CPU to all the processes that it starts."""
+    seen: dict[str, int] = {}
+    for rank, places in enumerate(told):
+        for name, place in places.items():
+            if (other := seen.setdefault(place, rank)) != rank:
+                return (f"ranks {other} and {rank} of this region hold the parameter {name} in the same memory, as torch.multiprocessing gives "
+                        "a model to processes, so each would step it: make the model in each process, or copy it there (copy.deepcopy)")
+    return None
+
+
+def areas_of(named: Named) -> list[tuple[Place, Area]]:
+    """Of what is in the host's memory."""
+    places = [place for place in places_of(named) if place.device == "cpu"]
+    areas = mapped() if places else []
+    begins = [area.begin for area in areas]
+    found = [(place, bisect.bisect_right(begins, place.begin) - 1) for place in places]
+    return [(place, areas[at]) for place, at in found if at >= 0 and place.begin < areas[at].end]
+
+
+def mapped() -> list[Area]:
+    """Of this process, in order. Nothing where the system does not tell."""
+    try:
+        lines = MAPS.read_text(errors="replace").splitlines()
+    except OSError:
+        return []
+    found = []
+    for addresses, rights, offset, device, file, *_ in map(str.split, lines):
+        begin, end = (int(address, 16) for address in addresses.split("-"))
+        found.append(Area(begin, end, rights, f"{device} {file}", int(offset, 16)))
+    return found

@@ -1,0 +1,128 @@
+"""Where parameters lie: two over one memory, and memory that can only be read."""
+import copy
+import mmap
+import multiprocessing
+import pathlib
+import tempfile
+import unittest
+
+import torch
+from worker_double import a_run, steps
+
+from causeway.torch import Run
+from causeway.torch.memory import problem_of_ranks, shared_places
+
+BYTES = 1 << 12
+
+
+def enter(model, **settings):
+    with a_run(steps(0, 1, 0, 0)) as (worker, directory), Run(model, directory=directory, **settings) as run:
+        for step in run:
+            run.report(1.0)
+    return worker
+
+
+class Shared(unittest.TestCase):
+    def model(self, dtype, size=4):
+        return torch.nn.Sequential(torch.nn.Embedding(size, size), torch.nn.Linear(size, size, bias=False)).to(dtype)
+
+    def test_weights_tied_by_their_data_are_refused_in_every_type(self):
+        for dtype in (torch.float32, torch.bfloat16, torch.float16):
+            for share in (lambda p: p, lambda p: p[:], lambda p: p.t()):
+                model = self.model(dtype)
+                model[1].weight.data = share(model[0].weight.data)
+                with self.assertRaisesRegex(ValueError, "the parameters 0.weight and 1.weight share memory.*tie them as one parameter"):
+                    enter(model)
+
+    def test_so_are_ones_that_overlap(self):
+        model = self.model(torch.bfloat16)
+        flat = torch.zeros(31, dtype=torch.bfloat16)
+        model[0].weight.data, model[1].weight.data = flat[:16].view(4, 4), flat[15:].view(4, 4)
+        with self.assertRaisesRegex(ValueError, "share memory"):
+            enter(model)
+
+    def test_one_parameter_in_two_modules_crosses_once_and_neighbours_in_one_memory_each(self):
+        tied, beside, woven = (self.model(torch.bfloat16) for _ in range(3))
+        tied[1].weight = tied[0].weight
+        self.assertEqual(set(enter(tied).tensors), {"0.weight"})
+        flat = torch.zeros(32, dtype=torch.bfloat16)
+        beside[0].weight.data, beside[1].weight.data = flat[:16].view(4, 4), flat[16:].view(4, 4)
+        columns = flat.view(4, 8)
+        woven[0].weight.data, woven[1].weight.data = columns[:, :4], columns[:, 4:]
+        for model in (beside, woven):
+            self.assertEqual(set(enter(model).tensors), {"0.weight", "1.weight"})
+
+
+@unittest.skipUnless(pathlib.Path("/proc/self/maps").exists(), "no /proc/self/maps")
+class ReadOnly(unittest.TestCase):
+    def mapped(self, access):
+        file = tempfile.NamedTemporaryFile()
+        self.addCleanup(file.close)
+        file.write(bytes(BYTES))
+        file.flush()
+        content = mmap.mmap(file.fileno(), 0, access=access)
+        return torch.frombuffer(content, dtype=torch.float32).view(32, 32)
+
+    def test_a_parameter_or_buffer_there_is_refused_by_name(self):
+        for dtype in (torch.float32, torch.bfloat16):
+            model = torch.nn.Sequential(torch.nn.Linear(2, 2), torch.nn.Linear(32, 32))
+            model[1].weight.data = self.mapped(mmap.ACCESS_READ).view(dtype)
+            with self.assertRaisesRegex(ValueError, "the parameter 1.weight lies in memory that can only be read, .*without assign=True"):
+                enter(model)
+        model = torch.nn.Linear(2, 2)
+        model.register_buffer("mean", self.mapped(mmap.ACCESS_READ))
+        with self.assertRaisesRegex(ValueError, "the buffer mean lies in memory that can only be read"):
+            enter(model)
+        enter(model, buffers="local")
+
+    def test_what_is_frozen_there_is_not_and_what_becomes_a_copy_when_it_is_written_to(self):
+        model = torch.nn.Sequential(torch.nn.Linear(2, 2), torch.nn.Linear(32, 32))
+        model[1].weight.data = self.mapped(mmap.ACCESS_READ)
+        model[1].requires_grad_(False)
+        enter(model)
+        model[1].requires_grad_(True)
+        model[1].weight.data = self.mapped(mmap.ACCESS_COPY)
+        enter(model)
+
+    def test_weights_that_pytorch_maps_are_taken(self):
+        """It maps them so that a write makes a copy: the file stays."""
+        with tempfile.TemporaryDirectory() as directory:
+            path = pathlib.Path(directory) / "weights.pt"
+            model = torch.nn.Linear(300, 300)
+            torch.save(model.state_dict(), path)
+            before = path.read_bytes()
+            other = torch.nn.Linear(300, 300)
+            other.load_state_dict(torch.load(path, mmap=True), assign=True)
+            with a_run(steps(0, 1, 0, 0)) as (worker, region), Run(other, directory=region) as run:
+                for step in run:
+                    worker.tensors["weight"].fill_(3.0)
+            self.assertEqual(other.weight.unique().tolist(), [3.0])
+            self.assertEqual(path.read_bytes(), before)
+
+
+@unittest.skipUnless(pathlib.Path("/proc/self/maps").exists(), "no /proc/self/maps")
+class OfSeveralRanks(unittest.TestCase):
+    def test_one_memory_is_refused_and_copies_are_not(self):
+        def told(model):
+            return shared_places(model.named_parameters())
+
+        def in_another_process(model):
+            given = multiprocessing.get_context("fork").SimpleQueue()
+            child = multiprocessing.get_context("fork").Process(target=lambda: given.put((told(model), told(copy.deepcopy(model)))))
+            child.start()
+            child.join()
+            return given.get()
+
+        model = torch.nn.Sequential(torch.nn.Linear(2, 2), torch.nn.Linear(2, 2))
+        self.assertEqual(told(model), {})
+        model[1].share_memory()
+        same, copied = in_another_process(model)
+        self.assertEqual(set(same), {"1.weight", "1.bias"})
+        self.assertIsNone(problem_of_ranks([told(model)]))
+        self.assertIsNone(problem_of_ranks([told(model), copied]))
+        self.assertRegex(problem_of_ranks([told(model), copied, same]), r"ranks 0 and 2 of this region hold the parameter 1\.(weight|bias) in the "
+                                                                        "same memory.*copy.deepcopy")
+
+
+if __name__ == "__main__":
+    unittest.main()

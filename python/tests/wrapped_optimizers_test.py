@@ -1,0 +1,157 @@
+"""Optimizers that have another one in them, as SAM and Lookahead do: what of its state is kept, and begun anew."""
+import tempfile
+import unittest
+
+import torch
+from worker_double import a_run, steps
+
+from causeway.torch import Run
+from causeway.torch.optimizers import held
+from causeway.torch.parameters import Parameters
+from causeway.torch.ranks import Solo
+from causeway.torch.trainer_state import TrainerState
+
+PLAN = [steps(0, 1, 0, 0), steps(1, 1, 1, 1)]
+
+
+class Sam(torch.optim.Optimizer):
+    """As programs have it: its state_dict() knows nothing of what the one in it keeps."""
+
+    def __init__(self, parameters, base):
+        super().__init__(parameters, {"rho": 0.05})
+        self.base_optimizer = base(self.param_groups, lr=0.1)
+        self.param_groups = self.base_optimizer.param_groups
+
+    def step(self, closure=None):
+        for p in self.param_groups[0]["params"]:
+            self.state[p]["old_p"] = p.detach().clone()
+        self.base_optimizer.step()
+
+    def load_state_dict(self, state):
+        super().load_state_dict(state)
+        self.base_optimizer.param_groups = self.param_groups
+
+
+class Around(Sam):
+    """It keeps both, in a form of its own."""
+
+    def state_dict(self):
+        return {"base": self.base_optimizer.state_dict(), "own": 3}
+
+    def load_state_dict(self, state):
+        self.base_optimizer.load_state_dict(state["base"])
+        self.param_groups = self.base_optimizer.param_groups
+
+
+class Delegates(Around):
+    """All state is that of the one in it."""
+
+    def step(self, closure=None):
+        self.base_optimizer.step()
+
+
+def step(model, optimizer, value=1.0):
+    optimizer.zero_grad()
+    (model(torch.ones(1, 2)).sum() * value).backward()
+    optimizer.step()
+
+
+class Within(unittest.TestCase):
+    def setUp(self):
+        self.model = torch.nn.Linear(2, 2)
+
+    def train(self, optimizer, also=(), value=lambda round: 1.0):
+        with a_run(*PLAN) as (_, directory), Run(self.model, optimizer, directory=directory, also=also) as run:
+            for one in run:
+                step(self.model, optimizer, value(one.round))
+                with torch.no_grad():
+                    self.model.weight.nan_to_num_(float("nan") if one.round == 0 and value(0) != 1.0 else 0.0)
+
+    def test_state_that_is_left_out_is_told_of_with_what_to_do(self):
+        with self.assertLogs("causeway", "WARNING") as said:
+            self.train(Sam(self.model.parameters(), torch.optim.AdamW))
+        self.assertEqual(len(said.output), 1)
+        self.assertIn("optimizer, a Sam, has another optimizer in it, a AdamW, and its state_dict() leaves the state of that one out: a restart "
+                      "begins that anew. Keep it too: also={\"base_optimizer\": optimizer.base_optimizer}", said.output[0])
+
+    def test_state_that_is_kept_is_not(self):
+        sam = Sam(self.model.parameters(), torch.optim.AdamW)
+        with self.assertNoLogs("causeway", "WARNING"):
+            self.train(sam, also={"base_optimizer": sam.base_optimizer})
+            self.train(Around(self.model.parameters(), torch.optim.AdamW))
+            self.train(Sam(self.model.parameters(), torch.optim.SGD))  # it has none
+
+    def test_one_that_leaves_all_state_to_it_is_not_taken_for_idle(self):
+        plan = [steps(0, 4, 0, 0)]
+        with a_run(*plan) as (_, directory), self.assertNoLogs("causeway", "WARNING"):
+            optimizer = Delegates(self.model.parameters(), torch.optim.AdamW)
+            with Run(self.model, optimizer, directory=directory) as run:
+                for one in run:
+                    step(self.model, optimizer)
+
+    def test_nan_in_it_goes_with_the_round(self):
+        sam = Sam(self.model.parameters(), torch.optim.AdamW)
+        with self.assertWarnsRegex(UserWarning, "begins its optimizer anew"):
+            self.train(sam, {"base": sam.base_optimizer}, lambda round: float("nan") if round == 0 else 1.0)
+        for state in sam.base_optimizer.state.values():
+            self.assertTrue(torch.isfinite(state["exp_avg"]).all())
+
+    def test_ones_that_know_each_other_are_found_once(self):
+        sam = Sam(self.model.parameters(), torch.optim.AdamW)
+        sam.base_optimizer.above = sam
+        sam.again = sam.base_optimizer
+        self.assertEqual({id(one) for one in held(sam).values()}, {id(sam.base_optimizer)})
+
+
+class OwnWeights(unittest.TestCase):
+    def test_in_fp32_of_the_one_in_it_are_exchanged(self):
+        """Otherwise its next step would take the regions' mean back."""
+        class Masters(torch.optim.SGD):
+            def step(self):
+                for p in self.param_groups[0]["params"]:
+                    own = self.state[p].setdefault("master_param", p.detach().float())
+                    own.sub_(p.grad, alpha=2 ** -12)
+                    p.data.copy_(own)
+
+        model = torch.nn.Linear(2, 2).bfloat16()
+        with torch.no_grad():
+            model.weight.fill_(1.0)
+        sam = Sam(model.parameters(), Masters)
+        parameters = Parameters(model, [sam], Solo(), 1, "average")
+        model(torch.ones(1, 2).bfloat16()).sum().backward()
+        sam.step()
+        parameters.take()
+        host = parameters.hosts()["weight"]
+        self.assertEqual(host.unique().tolist(), [1 - 2 ** -12])
+        host.fill_(1 + 2 ** -12)
+        parameters.give(0)
+        self.assertEqual(sam.base_optimizer.state[model.weight]["master_param"].unique().tolist(), [1 + 2 ** -12])
+
+
+class AfterARestart(unittest.TestCase):
+    def check(self, kind, also):
+        """Its moments are those of one that was not stopped."""
+        def state_of(optimizer):
+            return TrainerState(directory, Solo(), [optimizer], also(optimizer))
+
+        with tempfile.TemporaryDirectory() as directory:
+            torch.manual_seed(1)
+            model = torch.nn.Linear(2, 2)
+            optimizer = kind(model.parameters(), torch.optim.AdamW)
+            state = state_of(optimizer)
+            step(model, optimizer)
+            state.save(8)
+            again = kind(model.parameters(), torch.optim.AdamW)
+            self.assertEqual(state_of(again).resume(8), 8)
+            for p in model.parameters():
+                self.assertTrue(torch.equal(again.base_optimizer.state[p]["exp_avg"], optimizer.base_optimizer.state[p]["exp_avg"]))
+
+    def test_what_also_has_of_it_comes_back(self):
+        self.check(Sam, lambda optimizer: {"base_optimizer": optimizer.base_optimizer})
+
+    def test_so_does_state_in_a_form_of_its_own(self):
+        self.check(Around, lambda optimizer: {})
+
+
+if __name__ == "__main__":
+    unittest.main()
