@@ -59,7 +59,7 @@ void Fetcher::make_way(Time now, std::vector<Request>& forgone) {
     for (const std::string& peer : std::exchange(entry.senders, {entry.source}))
       forgone.push_back({peer, blob});
     entry.asked.clear();
-    entry.attempts = 0;
+    entry.attempts = entry.unanswered = entry.queued = 0;
     entry.ask_at = now;
   }
 }
