@@ -59,7 +59,7 @@ void Fetcher::make_way(Time now, std::vector<Request>& forgone) {
     for (const std::string& peer : std::exchange(entry.senders, {entry.source}))
       forgone.push_back({peer, blob});
     entry.asked.clear();
-    entry.attempts = 0;
+    entry.attempts = entry.unanswered = entry.queued = 0;
     entry.ask_at = now;
   }
 }
@@ -132,14 +132,6 @@ bool Fetcher::is_queued(Entry& entry, Time now) const {
   return sends && ++entry.queued <= kQueuedMax;
 }
 
-// All at once, as a second one that is asked later would send everything else before it. They share
-// the work; who does not have it says so.
-void Fetcher::ask_others(const inter::BlobId& blob, Entry& entry, const std::set<std::string>& up,
-                         std::vector<Request>& requests) {
-  for (const std::string& peer : up)
-    if (entry.senders.insert(peer).second) requests.push_back({peer, blob});
-}
-
 std::vector<Fetcher::Request> Fetcher::due(const std::set<std::string>& up, Time now) {
   std::vector<Request> requests;
   if (up.empty()) return requests;
@@ -147,7 +139,6 @@ std::vector<Fetcher::Request> Fetcher::due(const std::set<std::string>& up, Time
     if (entry.ask_at > now) continue;
     entry.asked = choose(entry, up);
     entry.senders.insert(entry.asked);
-    if (entry.first && entry.attempts == 0) ask_others(blob, entry, up, requests);
     ++entry.attempts;
     if (!is_queued(entry, now) && ++entry.unanswered > 2 * up.size()) in_vain_.insert(blob);
     entry.ask_at = now + entry.retry_after;

@@ -76,8 +76,6 @@ class Fetcher {
     Time ask_at{0};
   };
   void make_way(Time now, std::vector<Request>& forgone);
-  static void ask_others(const inter::BlobId& blob, Entry& entry, const std::set<std::string>& up,
-                         std::vector<Request>& requests);
   bool is_queued(Entry& entry, Time now) const;
   static const std::string& choose(const Entry& entry, const std::set<std::string>& up);
 

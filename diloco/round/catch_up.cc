@@ -249,10 +249,11 @@ void CatchUp::expect(const inter::BlobId& payload, const std::string& peer, Time
   want(wanted, now);
 }
 
-// What peers are about to send and the region needs no more would hold up what it needs.
+// What peers are about to send and the region needs no more would hold up what it needs. What that
+// is nobody knows while its worker is away.
 void CatchUp::want(const std::map<inter::BlobId, Fetcher::Want>& wanted, Time now) {
   for (Fetcher::Request& forgone : region_.fetcher.set_wanted(wanted, now)) {
-    if (!region_.spool.holds(forgone.blob))
+    if (region_.worker.attached() && !region_.spool.holds(forgone.blob))
       region_.out.push(ForgoBlob{std::move(forgone.peer), forgone.blob});
   }
 }

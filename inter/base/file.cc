@@ -318,17 +318,16 @@ void give_second_name(const std::filesystem::path& file, const std::filesystem::
 
 namespace {
 
-void remove_leftovers_if(const std::filesystem::path& directory,
-                         const std::function<bool(const std::string& name)>& is_ours) {
+void remove_leftovers_if(
+    const std::filesystem::path& directory,
+    const std::function<bool(const std::filesystem::directory_entry& file)>& is_ours) {
   File open(directory, O_RDONLY | O_DIRECTORY);
   for (const auto& entry : std::filesystem::directory_iterator(directory)) {
     const std::filesystem::path name = entry.path().filename();
-    const bool leftover = is_ours(name.string()) &&
-                          entry.symlink_status().type() == std::filesystem::file_type::regular;
+    const bool regular = entry.symlink_status().type() == std::filesystem::file_type::regular;
     try {
-      // Who has just created one and has not locked it yet has written nothing.
-      if (!leftover || entry.file_size() == 0) continue;
-      if (File(open, name, O_WRONLY | O_NOFOLLOW).lock()) open.remove(name);
+      if (regular && is_ours(entry) && File(open, name, O_WRONLY | O_NOFOLLOW).lock())
+        open.remove(name);
     } catch (const std::system_error&) {  // it was renamed meanwhile, or is not ours
     }
   }
@@ -337,16 +336,18 @@ void remove_leftovers_if(const std::filesystem::path& directory,
 }  // namespace
 
 void remove_leftovers(const std::filesystem::path& directory) {
-  remove_leftovers_if(directory, [](const std::string& name) {
-    return std::filesystem::path(name).extension() == kTemporary;
-  });
+  remove_leftovers_if(directory,
+                      [](const auto& file) { return file.path().extension() == kTemporary; });
 }
 
+// Another program may have just created one, and not locked it yet: that is empty.
 void remove_leftovers_of(const std::filesystem::path& file) {
   const std::string begin = file.filename().string() + ".";
   const std::size_t size = begin.size() + 2 * kRandomBytes + kTemporary.size();
-  remove_leftovers_if(directory_of(file), [&begin, size](const std::string& name) {
-    return name.size() == size && name.starts_with(begin) && name.ends_with(kTemporary);
+  remove_leftovers_if(directory_of(file), [&begin, size](const auto& found) {
+    const std::string name = found.path().filename().string();
+    return name.size() == size && name.starts_with(begin) && name.ends_with(kTemporary) &&
+           found.file_size() > 0;
   });
 }
 

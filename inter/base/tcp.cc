@@ -68,6 +68,10 @@ void set_pacing_rate(int socket, std::uint64_t bytes_per_s) {
   set(socket, SOL_SOCKET, SO_MAX_PACING_RATE, bytes_per_s);
 }
 
+void discard_unsent(int socket) {
+  set(socket, SOL_SOCKET, SO_LINGER, linger{.l_onoff = 1, .l_linger = 0});
+}
+
 bool restarts_after_idle() {
   int value = 1;
   std::ifstream("/proc/sys/net/ipv4/tcp_slow_start_after_idle") >> value;

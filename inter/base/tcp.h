@@ -41,6 +41,10 @@ std::string congestion_control(int socket);
 
 void set_pacing_rate(int socket, std::uint64_t bytes_per_s);  // an upper limit, in the kernel
 
+// What waits in the socket, or is under way and not confirmed, is not sent (again) once it is
+// closed.
+void discard_unsent(int socket);
+
 // Whether TCP forgets the path's width when idle (net.ipv4.tcp_slow_start_after_idle).
 bool restarts_after_idle();
 

@@ -13,8 +13,12 @@
 namespace causeway::inter {
 namespace {
 
+// A request that got lost, whatever the reason, is made again after a minute; a shorter pause would
+// fill a slow link with the requests of a region that is far behind.
+constexpr int kRepeatsMax = 6;
+
 void remember(std::set<BlobId>& set, const BlobId& id) {
-  if (set.size() >= kRememberedBlobsMax) set.clear();
+  if (set.size() >= kRememberedBlobsMax) set.erase(set.begin());
   set.insert(id);
 }
 
@@ -170,7 +174,9 @@ void BlobReceiver::want(const BlobId& id) {
   // What was under way may have been removed for something else.
   const bool begun = intake_->spool_.partial(id).has_value();
   const auto asked = asked_.find(id);
-  const bool waits = begun && asked != asked_.end() && asked->second == intake_->spool_.life(id);
+  const bool waits = begun && asked != asked_.end() &&
+                     asked->second.life == intake_->spool_.life(id) &&
+                     ++asked->second.repeats <= kRepeatsMax;
   const bool comes = begun && incoming_.contains(id);
   if (intake_->spool_.has(id) || waits || comes || declines_size_of(id)) return;
   if (const auto problem = ask(id))
@@ -197,11 +203,12 @@ std::optional<std::string> BlobReceiver::ask(const BlobId& id) {
     return error.what();
   }
   on_abandon(id);
-  declined_.erase(id);
+  // What was dropped in silence since then the peer may take for under way.
+  if (declined_.erase(id) > 0) answer_(encode(BlobDecline{id, ""}));
   taken_back_.erase(id);
   answer_(encode(plan_fetch(id, intake_->spool_.held(id), intake_->other_sources(id, peer_))));
   if (asked_.size() >= kRememberedBlobsMax) asked_.clear();
-  asked_[id] = intake_->spool_.life(id);
+  asked_[id] = {.life = intake_->spool_.life(id)};
   return std::nullopt;
 }
 

@@ -71,8 +71,8 @@ class BlobReceiver {
   BlobReceiver& operator=(const BlobReceiver&) = delete;
   ~BlobReceiver();
 
-  // Asks the peer for what is missing; not if all is here, or the peer is at it or was asked
-  // already.
+  // Asks the peer for what is missing; not if all is here, or the peer is at it. One that was asked
+  // already is asked again after some more calls, which come every ten seconds.
   void want(const BlobId& id);
   // The peer need not send (any more of) it, until it is wanted again. What is under way is taken.
   void forgo(const BlobId& id);
@@ -101,11 +101,15 @@ class BlobReceiver {
   std::shared_ptr<Intake> intake_;
   std::string peer_;
   Answer answer_;
-  std::map<BlobId, std::uint64_t> asked_;  // nothing has come yet; with their life in the spool
-  std::set<BlobId> incoming_;              // begun, not complete
-  std::set<BlobId> declined_;              // chunks still under way are dropped in silence
-  std::set<BlobId> taken_back_;            // chunks still under way say nothing of others to come
-  std::map<BlobId, int> mismatches_;       // how often the hash was wrong
+  struct Asked {
+    std::uint64_t life = 0;  // in the spool
+    int repeats = 0;         // times that it was wanted since
+  };
+  std::map<BlobId, Asked> asked_;     // nothing has come yet
+  std::set<BlobId> incoming_;         // begun, not complete
+  std::set<BlobId> declined_;         // chunks still under way are dropped in silence
+  std::set<BlobId> taken_back_;       // the chunks under way are the last
+  std::map<BlobId, int> mismatches_;  // how often the hash was wrong
 };
 
 }  // namespace causeway::inter

@@ -49,6 +49,7 @@ void BlobSender::on_fetch(const BlobFetch& fetch) {
   }
   asks_first_ = false;
   item->known = true;
+  item->offered = false;
   item->order = fetch.order;
   item->cursor = fetch.start;
   item->confirmed = fetch.held;

@@ -210,6 +210,11 @@ void Connection::close(std::error_code code, const std::string& reason) {
   self.socket.close(ignored);
 }
 
+void Connection::abort(std::error_code code, const std::string& reason) {
+  if (!is_closed()) inter::discard_unsent(implementation_->socket.native_handle());
+  close(code, reason);
+}
+
 bool Connection::is_closed() const {
   return implementation_->closed;
 }

@@ -64,6 +64,8 @@ class Connection {
   void check_revocation(const TlsContext& context);
 
   void close(std::error_code code, const std::string& reason);  // the first reason stays
+  // Likewise, and what the socket has not delivered is not sent any more.
+  void abort(std::error_code code, const std::string& reason);
   bool is_closed() const;
   const std::string& close_reason() const;  // once closed
   void check_open() const;                  // throws LinkError with the reason of close()

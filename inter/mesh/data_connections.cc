@@ -78,11 +78,6 @@ std::size_t DataConnections::senders() const {
   return std::min(meter_.is_crowded(Clock::now()) ? 1 : sharing_, all_.size());
 }
 
-bool DataConnections::more_take_part() {
-  const std::size_t before = std::exchange(took_part_, senders());
-  return took_part_ > before;
-}
-
 // What waits in a socket cannot go another way any more, so it is little; but enough to keep the
 // path busy until we get round to this connection again. The limit on the rate keeps several
 // connections, which know nothing of each other, from overflowing the queue together. BBR needs it
@@ -149,9 +144,10 @@ bool DataConnections::is_unanswered(const DataConnection& data, Clock::time_poin
 
 std::string DataConnections::why_stalled(const DataConnection& data, Clock::time_point now,
                                          Clock::duration answer) const {
-  const int deadlines = answer > kLateAnswer ? kControlDeadlines : 1;
+  const bool moves = now - last_progress_ <= options_.idle_deadline;  // or the path is dead
+  const int deadlines = moves && answer > kLateAnswer ? kControlDeadlines : 1;
   const auto longest = deadlines * Clock::duration(options_.idle_deadline);
-  const auto deadline = meter_.stall_deadline(longest, answer);
+  const auto deadline = meter_.stall_deadline(longest, moves ? answer : Clock::duration{});
   const auto idle = now - std::max(data.connection->last_progress(), data.waiting_since);
   if (idle > deadline) {
     const bool carried_some = data.connection->moved_bytes() >= kMovedBytesMin;
@@ -171,7 +167,7 @@ void DataConnections::drop_crowd(Clock::time_point now) {
   const bool was_crowded = std::exchange(crowded_, meter_.is_crowded(now));
   if (was_crowded || !crowded_) return;
   for (const auto& [number, data] : all_) {
-    if (outgoing_.in_flight(number) > 0) data.connection->close(Errc::deadline, kCrowdEnds);
+    if (outgoing_.in_flight(number) > 0) data.connection->abort(Errc::deadline, kCrowdEnds);
   }
 }
 

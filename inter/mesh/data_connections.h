@@ -40,8 +40,6 @@ class DataConnections {
   bool takes_part(ConnectionNumber number) const;
   // Whether it may take another chunk just now; an acknowledgement may change that.
   bool may_begin(ConnectionNumber number) const;
-  // Whether more of them do than when this was last asked: nobody else tells those that wait.
-  bool more_take_part();
   // By what the meter knows now.
   void set_pace();
   // By TCP, since it was asked last.
@@ -83,8 +81,7 @@ class DataConnections {
   std::map<ConnectionNumber, DataConnection> all_;
   ConnectionNumber begun_ = 0;
   std::size_t sharing_ = kDataConnectionsMax;  // connections that send in this burst
-  std::size_t took_part_ = 0;                  // when it was last asked
-  bool crowded_ = false;                       // likewise
+  bool crowded_ = false;                       // when it was last asked
   std::chrono::milliseconds answer_deadline_;  // doubles each time: a box may hold back a lot
   Clock::time_point last_progress_{};
 };

@@ -334,8 +334,9 @@ void MeshCore::push_blob(const std::string& to, const BlobId& id) {
     if (router_.ask(id, *hop)) find(hop->from)->session->pass({id, hop->to});
 }
 
-// A peer that is down may offer it when it is back.
+// A peer that is down may offer it when it is back. What others wait for is passed on nevertheless.
 void MeshCore::forgo_blob(const std::string& from, const BlobId& id) {
+  if (router_.passes_on(id)) return;
   intake_->forgo(id);
   const Peer* const peer = find(from);
   if (peer != nullptr && peer->linked()) peer->session->forgo(id);

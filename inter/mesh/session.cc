@@ -10,6 +10,7 @@ namespace {
 constexpr std::size_t kUnansweredPingsMax = 256;
 constexpr unsigned kHeartbeatsPerReport = 20;
 constexpr std::chrono::milliseconds kSampleMin{50};  // of a rate
+constexpr std::chrono::seconds kSleptMin{1};         // over time
 
 [[noreturn]] void unexpected(const FrameView& frame, const char* connection) {
   throw LinkError(Errc::bad_frame, "invalid frame: " + std::string(to_string(frame.type)) +
@@ -212,7 +213,8 @@ asio::awaitable<void> Session::watch() {
     context_.on_answers(answer_delay(Clock::now()));
     check_deadlines();
     data_.set_pace();
-    if (data_.more_take_part()) data_wake_.notify();
+    data_wake_
+        .notify();  // who may send changes with the path, and nobody else tells those that wait
     if (closed_) break;
     heartbeat_.expires_after(context_.options.heartbeat_interval);
     std::error_code cancelled;
@@ -229,11 +231,14 @@ asio::awaitable<void> Session::sample_bursts() {
     }
     data_.newly_delivered_bytes();
     const auto began = Clock::now();
-    co_await wait(std::max(kSampleMin, std::chrono::duration_cast<std::chrono::milliseconds>(
-                                           context_.meter.round_trip())));
+    const auto pause = std::max(kSampleMin, std::chrono::duration_cast<std::chrono::milliseconds>(
+                                                context_.meter.round_trip()));
+    co_await wait(pause);
     const std::uint64_t bytes = data_.newly_delivered_bytes();
     const auto now = Clock::now();
-    context_.meter.on_busy(bytes, now - began, answer_delay(now), now);
+    const bool slept = now - began > pause + kSleptMin;  // says nothing of the path
+    if (!slept && context_.outgoing.under_way())
+      context_.meter.on_busy(bytes, now - began, answer_delay(now), now);
     if (!context_.outgoing.exhausted())  // no connection was idle meanwhile
       context_.meter.on_delivered(bytes, now - began);
   }
@@ -304,10 +309,11 @@ void Session::on_fetch(const BlobFetch& fetch) {
 }
 
 void Session::on_ack(const BlobAck& ack) {
+  const bool crowded = context_.meter.is_crowded(Clock::now());
   const std::uint64_t confirmed_bytes = context_.outgoing.on_ack(ack);
   if (confirmed_bytes > 0)
     context_.meter.on_acknowledged(confirmed_bytes, !context_.outgoing.under_way(), Clock::now());
-  if (context_.meter.is_crowded(Clock::now())) data_wake_.notify();
+  if (crowded) data_wake_.notify();
 }
 
 void Session::on_pong(std::uint64_t sequence) {

@@ -24,7 +24,8 @@ constexpr double kUncrowdedBytesPerS = 2 * kCrowdedBytesPerS;
 constexpr double kCrowdedBytesPerSMin = 4096;  // one small segment in each of its round trips
 constexpr std::chrono::seconds kCrowdedRoundTrip{1};  // heartbeats take longer
 constexpr std::chrono::minutes kCrowdedFor{10};       // one connection leaves little of the queue
-constexpr double kBusySeconds = 4;
+constexpr double kBusySeconds = 4;                    // of a window
+constexpr int kSlowWindowsMin = 2;  // in a row: a peer that pauses once is no path
 constexpr std::size_t kRatesKept = 64;
 constexpr std::uint64_t kSegmentsMin = 100;
 constexpr double kLossy = 0.005;  // share of segments
@@ -165,8 +166,9 @@ void LinkMeter::on_busy(std::uint64_t bytes, Duration time, Duration answer, Tim
   busy_s_ += duration<double>(time).count();
   if (busy_s_ < kBusySeconds) return;
   const double rate = std::exchange(busy_bytes_, 0) / std::exchange(busy_s_, 0);
-  const bool slow = rate > 0 && rate < kCrowdedBytesPerS;
-  if (slow && answer > kCrowdedRoundTrip) crowded_until_ = now + kCrowdedFor;
+  const bool full = rate > 0 && rate < kCrowdedBytesPerS && answer > kCrowdedRoundTrip;
+  slow_windows_ = full ? slow_windows_ + 1 : 0;
+  if (slow_windows_ >= kSlowWindowsMin) crowded_until_ = now + kCrowdedFor;
 }
 
 // Two small samples while many connections begin look like a plateau, but the burst's mean is
@@ -187,6 +189,7 @@ void LinkMeter::end_burst() {
 void LinkMeter::on_quiet() {
   end_burst();
   busy_bytes_ = busy_s_ = 0;
+  slow_windows_ = 0;
   last_sample_ = 0;
 }
 

@@ -49,7 +49,7 @@ class LinkMeter {
   double loss() const { return loss_; }
   // What is sent fills the queue of a slow path, or did some minutes ago. Each connection has a few
   // segments under way, however little there is room for: several only lose each other's, and
-  // control's. A measured rate that no slow path has ends it.
+  // control's. It ends when a rate is measured that no slow path has.
   bool is_crowded(Time now) const { return now < crowded_until_; }
   std::uint32_t segment_bytes() const { return segment_bytes_; }  // of full ones; 0: unknown
 
@@ -84,6 +84,7 @@ class LinkMeter {
   double peak_ = 0, burst_peak_ = 0, last_sample_ = 0;
   double burst_bytes_ = 0, burst_s_ = 0;  // of all its samples
   double busy_bytes_ = 0, busy_s_ = 0;    // with something under way all the time
+  int slow_windows_ = 0;                  // of these, in a row
   double headroom_ = 0;                   // over the peak; 0: nothing was lost yet
   std::optional<bool> lost_;              // by what TCP said since the last burst ended
   std::uint32_t segment_bytes_ = 0;

@@ -42,6 +42,7 @@ class Router {
   // `id` is to go on to `to` as soon as it is here.
   void pass_later(const BlobId& id, const std::string& to);
   std::vector<std::string> take_passes(const BlobId& id);
+  bool passes_on(const BlobId& id) const { return passes_.contains(id); }
 
  private:
   // What was found for these regions and links, until they change.

@@ -72,7 +72,7 @@ class Prepare(EndToEnd):
         text = self.write("good.txt", "In the beginning God created the heaven and the earth. " * 200)
         out = self.directory / 'to "[1] *'
         out.mkdir()
-        (out / "good.bin.0123456789abcdef.tmp").touch()  # of one that was killed
+        (out / "good.bin.0123456789abcdef.tmp").write_text("tokens")  # of one that was killed
         (out / "mine.tmp").touch()
         (out / "other.bin").touch()
         tokenizer = pathlib.Path(SOURCE) / "tests/golden/tokenizers/gpt2.json"

@@ -86,7 +86,7 @@ TEST_F(TuneTest, TwoDoNotMeasureInOneDirectory) {
   inter::File other(asked.cache / "work" / "lock", O_RDWR | O_CREAT);
   ASSERT_TRUE(other.lock());
   EXPECT_THAT([&] { tuned(asked); },
-              ThrowsMessage<ConfigError>(HasSubstr("another `causeway tune` measures there")));
+              ThrowsMessage<ConfigError>(HasSubstr("another `causeway tune` works there")));
   asked.measure_s = 0;
   EXPECT_NO_THROW(tuned(asked)) << "it starts no programs";
 }

@@ -142,18 +142,6 @@ TEST_F(Leap, TheSnapshotGoesBeforeWhatWasAskedForAndTheRoundsBeforeItAreTakenBac
   EXPECT_TRUE(region_.out.take().empty()) << "once";
 }
 
-TEST_F(Leap, TheSnapshotIsAskedOfAllAtOnce) {
-  region_.peers.set_up("c", "c's disk");
-  hear_of({}, snapshot_of(2));
-  catch_up_.fetch(Time{0});
-  std::vector<std::string> peers;
-  for (const Action& action : region_.out.take()) {
-    const auto* fetch = std::get_if<FetchBlob>(&action);
-    if (fetch != nullptr && fetch->blob == snapshot_of(2).blob) peers.push_back(fetch->peer);
-  }
-  EXPECT_THAT(peers, testing::UnorderedElementsAre("b", "c"));
-}
-
 // Its peer has sent all of it.
 TEST_F(Leap, WhatArrivedIsNotTakenBack) {
   Status status;

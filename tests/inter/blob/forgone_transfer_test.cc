@@ -59,6 +59,46 @@ TEST_F(Transfer, WhatWasAskedForIsNotAskedForAgain) {
   EXPECT_EQ(link_->answers.size(), 3U) << "the peer may have it now";
 }
 
+TEST_F(Transfer, ARequestThatGotLostIsMadeAgainSomeTime) {
+  for (int i = 0; i < 20; ++i) link_->receiver.want(id_);
+  EXPECT_GT(link_->answers.size(), 1U);
+  EXPECT_LT(link_->answers.size(), 5U);
+}
+
+// What is queued is offered after each of them.
+TEST_F(Transfer, WhatWasAskedForComesThoughOthersAreDeclinedBeforeItBegins) {
+  const BlobId first = from_.spool.put(make_bytes(5, 2)),
+               second = from_.spool.put(make_bytes(5, 3));
+  link_->sender.push(first);
+  link_->sender.push(second);
+  link_->receiver.want(id_);
+  link_->carry_answers();
+  for (const BlobId& declined : {first, second}) {
+    link_->sender.on_decline({declined, "full"});
+    link_->carry_control();
+    link_->carry_answers();
+  }
+  run(*link_);
+  EXPECT_TRUE(to_.spool.has(id_));
+}
+
+TEST_F(Transfer, WhatWasDroppedInSilenceIsSentWhenItIsAskedFor) {
+  fill_disk_for_hashes(id_);
+  link_->sender.push(id_);
+  run(*link_);
+  ASSERT_EQ(link_->declines.size(), 1U);
+  to_.spool.remove(id_);
+  link_->receiver.want(from_.spool.put(make_bytes(5, 2)));
+  run(*link_);
+  link_->sender.push(id_);
+  ASSERT_TRUE(link_->draw(1));
+  link_->deliver(1);
+  ASSERT_EQ(to_.spool.received_bytes(id_), 0U);
+  link_->receiver.want(id_);
+  run(*link_);
+  EXPECT_TRUE(to_.spool.has(id_));
+}
+
 TEST_F(Transfer, WhatIsForgoneIsNotSentAndWhatFollowsIs) {
   const BlobId second = from_.spool.put(make_bytes(kSize, 2));
   link_->receiver.want(id_);

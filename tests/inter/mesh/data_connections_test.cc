@@ -117,20 +117,6 @@ TEST_F(DataConnectionsTest, WhatIsUnderWayWhenAPathBecomesFullIsPutBackOnce) {
   EXPECT_FALSE(later->is_closed()) << "it was made for a path that is full";
 }
 
-TEST_F(DataConnectionsTest, ThoseThatWaitAreToldWhenThePathIsFreeAgain) {
-  DataConnections connections(options_, peer_, outgoing_, meter_, true);
-  for (int i = 0; i < 4; ++i) connections.add(connection());
-  connections.begin_burst(kLarge, true);
-  EXPECT_TRUE(connections.more_take_part());
-  EXPECT_FALSE(connections.more_take_part()) << "they know";
-  const auto now = DataConnections::Clock::now();
-  fill_path(now);
-  EXPECT_FALSE(connections.more_take_part());
-  meter_.on_round_trip(std::chrono::seconds(2), now - std::chrono::hours(1));
-  EXPECT_EQ(sending(connections), 4U) << "it is long ago now";
-  EXPECT_TRUE(connections.more_take_part());
-}
-
 TEST_F(DataConnectionsTest, AnotherTakesThePlaceOfOneThatIsLost) {
   DataConnections connections(options_, peer_, outgoing_, meter_, false);
   const ConnectionNumber first = connections.add(connection());

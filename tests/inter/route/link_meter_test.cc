@@ -195,13 +195,16 @@ TEST_F(Meter, ASlowPathIsCrowdedBeforeItConfirmedAnything) {
     for (int i = 0; i < for_s; ++i) meter_.on_busy(bytes_per_s, seconds(1), answer, now_);
     return meter_.is_crowded(now_);
   };
-  EXPECT_FALSE(busy(12'000, 3, seconds(3))) << "not for long yet";
+  EXPECT_FALSE(busy(12'000, 7, seconds(3))) << "not for long yet";
   meter_.on_quiet();
-  EXPECT_FALSE(busy(12'000, 3, seconds(3)));
+  EXPECT_FALSE(busy(12'000, 7, seconds(3)));
   meter_.on_quiet();
-  EXPECT_FALSE(busy(12'000, 4, milliseconds(60))) << "there is little to send";
-  EXPECT_FALSE(busy(1'000'000, 4, seconds(3)));
-  EXPECT_FALSE(busy(0, 4, seconds(3))) << "it is dark";
+  EXPECT_FALSE(busy(12'000, 8, milliseconds(60))) << "there is little to send";
+  EXPECT_FALSE(busy(1'000'000, 8, seconds(3)));
+  EXPECT_FALSE(busy(0, 8, seconds(3))) << "it is dark";
+  EXPECT_FALSE(busy(12'000, 4, seconds(3)));
+  EXPECT_FALSE(busy(1'000'000, 4, seconds(3))) << "the peer paused once";
+  EXPECT_FALSE(busy(12'000, 4, seconds(3)));
   EXPECT_TRUE(busy(12'000, 4, seconds(3)));
   EXPECT_FALSE(meter_.is_crowded(now_ + std::chrono::minutes(11)));
 }
