@@ -46,7 +46,7 @@ ConnectionNumber DataConnections::add(std::shared_ptr<Connection> connection) {
   DataConnection& added = all_[++begun_];
   added.connection = std::move(connection);
   added.waiting_since = added.unanswered_since = Clock::now();
-  set_pace();
+  pace();
   return begun_;
 }
 
@@ -57,7 +57,7 @@ void DataConnections::close(std::error_code code, const std::string& reason) {
 void DataConnections::begin_burst(std::uint64_t bytes, bool first) {
   const std::size_t wanted = connections_for(bytes);
   sharing_ = first ? wanted : std::max(sharing_, wanted);
-  set_pace();
+  pace();
 }
 
 // TCP may hold its windows of when the path was free for long after it became slow, so that a
@@ -84,12 +84,12 @@ std::size_t DataConnections::senders() const {
 // too: a burst of fewer than about ten round trips ends before BBR leaves its startup, in which it
 // sends at 2.9 times the rate that it measured. On a crowded path what a socket has taken delays
 // whatever is more urgent by seconds.
-void DataConnections::set_pace() {
+void DataConnections::pace() {
   if (all_.empty()) return;
   const auto connections = static_cast<double>(senders());
   const bool crowded = meter_.is_crowded(Clock::now());
-  const double limit =
-      crowded ? meter_.crowded_pacing_bytes_per_s() : meter_.pacing_bytes_per_s() / connections;
+  const double limit = crowded ? meter_.crowded_pacing_bytes_per_s(answer_)
+                               : meter_.pacing_bytes_per_s() / connections;
   const unsigned unsent =
       crowded ? kUnsentBytesCrowded : unsent_bytes(meter_.rate_bytes_per_s() / connections);
   for (const auto& [number, data] : all_) {
@@ -97,6 +97,11 @@ void DataConnections::set_pace() {
     data.connection->limit_unsent(unsent);
     data.connection->limit_rate(limit > 0 ? static_cast<std::uint64_t>(limit) : kNoRateLimit);
   }
+}
+
+void DataConnections::set_pace(Clock::duration answer) {
+  answer_ = answer;
+  pace();
 }
 
 // A small burst over one connection finds the window that the last one left there; over several it

@@ -41,7 +41,8 @@ class DataConnections {
   // Whether it may take another chunk just now; an acknowledgement may change that.
   bool may_begin(ConnectionNumber number) const;
   // By what the meter knows now.
-  void set_pace();
+  // `answer`: how long heartbeats take just now.
+  void set_pace(Clock::duration answer);
   // By TCP, since it was asked last.
   std::uint64_t newly_delivered_bytes();
 
@@ -67,6 +68,7 @@ class DataConnections {
     std::uint64_t acked_bytes_then = 0;
   };
   // Why it is to be dropped; empty if it is not.
+  void pace();
   std::string why_stalled(const DataConnection& data, Clock::time_point now,
                           Clock::duration answer) const;
   bool is_unanswered(const DataConnection& data, Clock::time_point now) const;
@@ -81,6 +83,7 @@ class DataConnections {
   std::map<ConnectionNumber, DataConnection> all_;
   ConnectionNumber begun_ = 0;
   std::size_t sharing_ = kDataConnectionsMax;  // connections that send in this burst
+  Clock::duration answer_{};                   // to heartbeats, when last told
   bool crowded_ = false;                       // when it was last asked
   std::chrono::milliseconds answer_deadline_;  // doubles each time: a box may hold back a lot
   Clock::time_point last_progress_{};

@@ -212,9 +212,9 @@ asio::awaitable<void> Session::watch() {
     report_links();
     context_.on_answers(answer_delay(Clock::now()));
     check_deadlines();
-    data_.set_pace();
-    data_wake_
-        .notify();  // who may send changes with the path, and nobody else tells those that wait
+    data_.set_pace(answer_delay(Clock::now()));
+    // Who may send changes with the path, and nobody else tells those that wait.
+    data_wake_.notify();
     if (closed_) break;
     heartbeat_.expires_after(context_.options.heartbeat_interval);
     std::error_code cancelled;

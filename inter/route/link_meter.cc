@@ -218,8 +218,8 @@ double LinkMeter::pacing_bytes_per_s() const {
   return limited() ? headroom_ * peak_ : 0;
 }
 
-double LinkMeter::crowded_pacing_bytes_per_s() const {
-  if (round_trip_ <= kCrowdedRoundTrip) return 0;
+double LinkMeter::crowded_pacing_bytes_per_s(Duration answer) const {
+  if (answer <= kCrowdedRoundTrip) return 0;
   const double rate = std::min(rate_, kCrowdedBytesPerS);  // smoothed, and so perhaps of before
   return 2 * std::max({kCrowdedBytesPerSMin, rate, last_sample_});
 }

@@ -60,7 +60,7 @@ class LinkMeter {
   double pacing_bytes_per_s() const;
   // The same for one that sends alone on a crowded path, while heartbeats wait in its queue: twice
   // of what came of it last. What TCP knows of the path may be of before.
-  double crowded_pacing_bytes_per_s() const;
+  double crowded_pacing_bytes_per_s(Duration answer) const;
 
   // How long a transfer may stand still: mean and deviation of the times between acknowledgements,
   // as TCP sets its retransmission timer; between a quarter of the longest and the longest.

@@ -214,16 +214,15 @@ TEST_F(Meter, OnACrowdedPathTheLimitFollowsWhatIsDelivered) {
   for (int i = 0; i < 2; ++i) short_burst(60'000, seconds(5));
   meter_.on_round_trip(seconds(3), now_);
   ASSERT_TRUE(meter_.is_crowded(now_));
-  EXPECT_NEAR(meter_.crowded_pacing_bytes_per_s(), 24'000, 1'000);
+  EXPECT_NEAR(meter_.crowded_pacing_bytes_per_s(seconds(3)), 24'000, 1'000);
   for (int i = 0; i < 8; ++i) {
-    const double limit = meter_.crowded_pacing_bytes_per_s();
+    const double limit = meter_.crowded_pacing_bytes_per_s(seconds(3));
     meter_.on_delivered(std::llround(limit / 2), milliseconds(500));
-    EXPECT_NEAR(meter_.crowded_pacing_bytes_per_s(), 2 * limit, 10);
+    EXPECT_NEAR(meter_.crowded_pacing_bytes_per_s(seconds(3)), 2 * limit, 10);
   }
   meter_.on_quiet();
-  EXPECT_NEAR(meter_.crowded_pacing_bytes_per_s(), 24'000, 1'000);
-  for (int i = 0; i < 20; ++i) meter_.on_round_trip(milliseconds(60), now_);
-  EXPECT_EQ(meter_.crowded_pacing_bytes_per_s(), 0) << "the path is free again";
+  EXPECT_NEAR(meter_.crowded_pacing_bytes_per_s(seconds(3)), 24'000, 1'000);
+  EXPECT_EQ(meter_.crowded_pacing_bytes_per_s(milliseconds(60)), 0) << "the path is free again";
 }
 
 TEST_F(Meter, ARateThatNoSlowPathHasEndsTheCrowd) {
