@@ -14,8 +14,10 @@ namespace {
 constexpr double kUnsentSeconds = 0.03;
 constexpr std::uint64_t kBytesOfAConnection = 4U << 20;  // in a burst, before another helps
 constexpr double kLossThatKeepsWindowsSmall = 0.0005;    // share of segments
-constexpr int kAnswerDeadlinesMax = 32;         // idle deadlines, until a chunk is confirmed
-constexpr std::uint64_t kChunksOnCrowded = 2;   // under way: one to confirm, and one behind it
+constexpr int kAnswerDeadlinesMax = 32;        // idle deadlines, until a chunk is confirmed
+constexpr std::uint64_t kChunksOnCrowded = 2;  // under way: one to confirm, and one behind it
+constexpr std::chrono::milliseconds kQuickAnswer{250};  // to a heartbeat
+constexpr int kQuickAnswersMin = 3;                     // in a row
 constexpr std::chrono::seconds kLateAnswer{1};  // to a heartbeat, behind bulk on a slow path
 constexpr const char* kNothingLarge =
     ", and hardly any since it was made: large packets may be lost on the way (MTU; `causeway "
@@ -167,12 +169,21 @@ std::string DataConnections::why_stalled(const DataConnection& data, Clock::time
 }
 
 // What they took when the path was free, or seemed so, would be on its way for minutes before what
-// is needed now; and TCP on them holds windows of then, and loses most of what it sends.
-void DataConnections::drop_crowd(Clock::time_point now) {
-  const bool was_crowded = std::exchange(crowded_, meter_.is_crowded(now));
-  if (was_crowded || !crowded_) return;
+// is needed now; and TCP on them holds windows of then, and loses most of what it sends. Likewise
+// once the path is free again: BBR, which has waited in its queue for long, takes a minute to see
+// that. It is where bytes are under way and no heartbeat waits.
+void DataConnections::begin_anew(Clock::time_point now, Clock::duration answer) {
+  const bool crowded = meter_.is_crowded(now);
+  const bool begins = crowded && !crowded_;
+  quick_answers_ =
+      crowded && outgoing_.under_way() && answer <= kQuickAnswer ? quick_answers_ + 1 : 0;
+  const bool ends = quick_answers_ >= kQuickAnswersMin;
+  if (ends) meter_.end_crowd();
+  crowded_ = crowded && !ends;
+  if (!begins && !ends) return;
+  quick_answers_ = 0;
   for (const auto& [number, data] : all_) {
-    if (outgoing_.in_flight(number) > 0) data.connection->abort(Errc::deadline, kCrowdEnds);
+    if (outgoing_.in_flight(number) > 0) data.connection->abort(Errc::deadline, kPathChanged);
   }
 }
 

@@ -18,8 +18,8 @@
 namespace causeway::inter {
 
 // Why data connections end where a path becomes crowded.
-inline constexpr const char* kCrowdEnds =
-    "the path is slow and full: what is under way is put back";
+inline constexpr const char* kPathChanged =
+    "the path is full and slow since a moment, or free again";
 
 class DataConnections {
  public:
@@ -50,8 +50,9 @@ class DataConnections {
   void look(Clock::time_point now);
   // When a byte of any of them last arrived, or was confirmed by the peer's kernel, as look() saw.
   Clock::time_point last_progress() const { return last_progress_; }
-  // Once when the path became crowded: what they have not delivered goes over new ones.
-  void drop_crowd(Clock::time_point now);
+  // To be called at each heartbeat. Once when the path became crowded, and once when it is free
+  // again, those with something under way are ended: others carry on with it.
+  void begin_anew(Clock::time_point now, Clock::duration answer);
   // After look(): the others carry on with what a connection that stands still has not delivered.
   // `in_flight`: what that is, for the log. `answer`: how long heartbeats take just now.
   void drop_stalled(Clock::time_point now, Clock::duration answer, const std::string& in_flight);
@@ -84,6 +85,7 @@ class DataConnections {
   ConnectionNumber begun_ = 0;
   std::size_t sharing_ = kDataConnectionsMax;  // connections that send in this burst
   Clock::duration answer_{};                   // to heartbeats, when last told
+  int quick_answers_ = 0;                      // in a row, on a crowded path
   bool crowded_ = false;                       // when it was last asked
   std::chrono::milliseconds answer_deadline_;  // doubles each time: a box may hold back a lot
   Clock::time_point last_progress_{};

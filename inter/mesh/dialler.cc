@@ -134,7 +134,7 @@ asio::awaitable<void> MeshCore::keep_data_connection(Self self, PeerPtr peer,
       const auto joined = Connection::Clock::now();
       failure = co_await Session::serve_data(session, data);
       gives_way.reset();
-      if (failure != kCrowdEnds)
+      if (failure != kPathChanged)
         segments.on_end(Connection::Clock::now() - joined, data->moved_bytes());
       if (failure == kLargeAgain) segments.try_large();
     } catch (const LinkError& error) {

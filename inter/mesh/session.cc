@@ -379,7 +379,7 @@ void Session::check_deadlines() {
   data_.look(now);
   if (!slept) {
     check_control(now);
-    data_.drop_crowd(now);
+    data_.begin_anew(now, answer_delay(now));
     data_.drop_stalled(now, answer_delay(now), in_flight());
   }
 }

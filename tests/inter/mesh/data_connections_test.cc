@@ -12,6 +12,8 @@ namespace {
 
 constexpr std::uint64_t kSmall = 1U << 20, kLarge = 1U << 30;
 
+constexpr std::chrono::milliseconds kLate{3'000}, kQuick{60};  // answers to heartbeats
+
 class DataConnectionsTest : public testing::Test {
  protected:
   std::shared_ptr<Connection> connection() {
@@ -104,17 +106,37 @@ TEST_F(DataConnectionsTest, WhatIsUnderWayWhenAPathBecomesFullIsPutBackOnce) {
   outgoing_.push(spool_.put(std::vector<std::byte>(4 * kSmallChunkBytes)));
   ASSERT_TRUE(outgoing_.next_chunk(number));
   const auto now = DataConnections::Clock::now();
-  connections.drop_crowd(now);
+  connections.begin_anew(now, kLate);
   EXPECT_FALSE(sends->is_closed());
   fill_path(now);
-  connections.drop_crowd(now);
-  EXPECT_EQ(sends->close_reason(), kCrowdEnds);
+  connections.begin_anew(now, kLate);
+  EXPECT_EQ(sends->close_reason(), kPathChanged);
   EXPECT_FALSE(idle->is_closed());
   connections.remove(number);
   outgoing_.on_connection_lost(number);
   ASSERT_TRUE(outgoing_.next_chunk(connections.add(later)));
-  connections.drop_crowd(now);
+  connections.begin_anew(now, kLate);
   EXPECT_FALSE(later->is_closed()) << "it was made for a path that is full";
+}
+
+TEST_F(DataConnectionsTest, WhatIsUnderWayWhenAPathIsFreeAgainIsPutBackToo) {
+  DataConnections connections(options_, peer_, outgoing_, meter_, true);
+  const auto sends = connection();
+  const ConnectionNumber number = connections.add(sends);
+  outgoing_.push(spool_.put(std::vector<std::byte>(4 * kSmallChunkBytes)));
+  const auto now = DataConnections::Clock::now();
+  fill_path(now);
+  connections.begin_anew(now, kLate);
+  for (int i = 0; i < 5; ++i) connections.begin_anew(now, kQuick);
+  EXPECT_TRUE(meter_.is_crowded(now)) << "nothing is under way that could fill it";
+  ASSERT_TRUE(outgoing_.next_chunk(number));
+  for (int i = 0; i < 2; ++i) connections.begin_anew(now, kQuick);
+  connections.begin_anew(now, kLate);
+  for (int i = 0; i < 2; ++i) connections.begin_anew(now, kQuick);
+  EXPECT_FALSE(sends->is_closed());
+  connections.begin_anew(now, kQuick);
+  EXPECT_EQ(sends->close_reason(), kPathChanged);
+  EXPECT_FALSE(meter_.is_crowded(now));
 }
 
 TEST_F(DataConnectionsTest, AnotherTakesThePlaceOfOneThatIsLost) {
