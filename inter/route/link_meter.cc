@@ -113,7 +113,13 @@ void LinkMeter::add_rate(double bytes_per_s) {
   if (rates_.size() > kRatesKept) rates_.pop_front();
   rate_ = smooth(rate_, bytes_per_s, 0.5);
   at_least_ = std::min(at_least_, bytes_per_s);  // what it was before says nothing of now
-  if (bytes_per_s > kUncrowdedBytesPerS) crowded_until_ = {};
+  if (bytes_per_s > kUncrowdedBytesPerS && crowded_until_ != Time{}) end_crowd();
+}
+
+// What was lost in its queue, and how fast it was then, sets no limit any more.
+void LinkMeter::end_crowd() {
+  crowded_until_ = {};
+  headroom_ = 0;
 }
 
 // Of the path itself: heartbeats also wait in its queues.

@@ -51,7 +51,7 @@ class LinkMeter {
   // segments under way, however little there is room for: several only lose each other's, and
   // control's. It ends when a rate is measured that no slow path has.
   bool is_crowded(Time now) const { return now < crowded_until_; }
-  void end_crowd() { crowded_until_ = {}; }  // something else shows that the path is free
+  void end_crowd();  // something else shows that the path is free
   std::uint32_t segment_bytes() const { return segment_bytes_; }  // of full ones; 0: unknown
 
   // How fast to send at most, all connections together, once bursts were seen to overflow the

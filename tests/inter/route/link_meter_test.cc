@@ -234,6 +234,7 @@ TEST_F(Meter, ARateThatNoSlowPathHasEndsTheCrowd) {
   EXPECT_TRUE(meter_.is_crowded(now_)) << "that is slow, too";
   burst(3, seconds(1));
   EXPECT_FALSE(meter_.is_crowded(now_));
+  EXPECT_EQ(meter_.pacing_bytes_per_s(), 0) << "what it was before sets no limit";
 }
 
 TEST_F(Meter, AFastPathIsNeverCrowded) {
