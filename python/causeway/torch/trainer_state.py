@@ -2,6 +2,7 @@
 numbers, and whatever else has state_dict() and load_state_dict()."""
 from __future__ import annotations
 
+import contextlib
 import io
 import logging
 import os
@@ -59,12 +60,25 @@ def divided_again(value: Any, parameter: Any) -> Any:
     return value
 
 
+def tensors_of(value: Any) -> list[torch.Tensor]:
+    """In nested state, of this rank. Lists may be long."""
+    found, left = list[torch.Tensor](), [value]
+    while left:
+        one = left.pop()
+        if torch.is_tensor(one):
+            found.append(one.to_local() if isinstance(one, DTensor) else one)
+        elif isinstance(one, (dict, list, tuple)):
+            left.extend(one.values() if isinstance(one, dict) else one)
+    return found
+
+
 def places_of(value: Any) -> set[int]:
-    """In memory, of the tensors in nested state. A copy has another."""
-    if torch.is_tensor(value):
-        return {(value.to_local() if isinstance(value, DTensor) else value).data_ptr()} - {0}
-    parts = value.values() if isinstance(value, dict) else value if isinstance(value, (list, tuple)) else ()
-    return set[int]().union(*map(places_of, parts))
+    """In memory, of the tensors in nested state. A copy has another, and a sparse one has no one place."""
+    found = set()
+    for one in tensors_of(value):
+        with contextlib.suppress(RuntimeError, NotImplementedError):
+            found.add(one.data_ptr())
+    return found - {0}
 
 
 def without_tensors(value: Any) -> Any:
@@ -147,18 +161,20 @@ class TrainerState:
         """An optimizer makes its state in its first step. Called by all ranks, once."""
         if self.is_kept:
             everybody(self.ranks, self.check_readable)
-            self.tell_left_out()
+            everybody(self.ranks, self.tell_left_out)
 
     def tell_left_out(self) -> None:
         """Of an optimizer within another one whose state_dict() leaves its state out, as SAM's does."""
-        kept = {place for name in self.also for place in places_of(self.state_of(name))}
-        for name, one in self.optimizers.items():
-            for attribute, below in held(one).items():
-                places = places_of(dict(below.state))
-                if places and not places & kept and self.ranks.leads:
-                    log.warning("%s, a %s, has another optimizer in it, a %s, and its state_dict() leaves the state of that one out: a restart "
-                                "begins that anew. Keep it too: also={\"%s\": optimizer.%s}", name, kind_of(one), kind_of(below),
-                                attribute, attribute)
+        within = [(name, attribute, below) for name, one in self.optimizers.items() for attribute, below in held(one).items()]
+        if not within:
+            return
+        kept = places_of([self.state_of(name) for name in self.also])
+        for name, attribute, below in within:
+            places = places_of(dict(below.state))
+            if places and not places & kept and self.ranks.leads:
+                log.warning("%s, a %s, has another optimizer in it, a %s, and its state_dict() leaves the state of that one out: a restart "
+                            "begins that anew. Keep it too: also={\"%s\": optimizer.%s}", name, kind_of(self.optimizers[name]), kind_of(below),
+                            attribute, attribute)
 
     def state_of(self, name: str) -> Any:
         return own_parts(self.also[name].state_dict())
