@@ -7,7 +7,7 @@ import torch
 from worker_double import a_run, steps
 
 from causeway.torch import Run
-from causeway.torch.optimizers import held
+from causeway.torch.optimizers import Begun, held
 from causeway.torch.parameters import Parameters
 from causeway.torch.ranks import Solo
 from causeway.torch.trainer_state import TrainerState, tensors_of
@@ -102,6 +102,14 @@ class Within(unittest.TestCase):
         sam.base_optimizer.above = sam
         sam.again = sam.base_optimizer
         self.assertEqual({id(one) for one in held(sam).values()}, {id(sam.base_optimizer)})
+        self.train(sam, {"base": sam.base_optimizer})
+
+    def test_each_of_a_chain_is_copied_once(self):
+        bottom = Sam(self.model.parameters(), torch.optim.AdamW)
+        middle = Sam(self.model.parameters(), lambda *_, **__: bottom)
+        top = Begun(Sam(self.model.parameters(), lambda *_, **__: middle))
+        self.assertEqual([one.optimizer for one in top.held], [middle, bottom, bottom.base_optimizer])
+        self.assertEqual([one.held for one in top.held], [[], [], []])
 
 
 class Sparse(unittest.TestCase):

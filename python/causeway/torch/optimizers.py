@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import math
+from collections.abc import Iterable
 from typing import Any
 
 import torch
@@ -68,9 +69,10 @@ def held(optimizer: torch.optim.Optimizer, above: tuple[torch.optim.Optimizer, .
 class Begun:
     """An optimizer as the run was entered with it. Some make their state when they are made, and never again."""
 
-    def __init__(self, optimizer: torch.optim.Optimizer) -> None:
+    def __init__(self, optimizer: torch.optim.Optimizer, within: Iterable[torch.optim.Optimizer] | None = None) -> None:
         self.optimizer = optimizer
-        self.held = [Begun(one) for one in held(optimizer).values()]
+        below = held(optimizer).values() if within is None else within
+        self.held = [Begun(one, ()) for one in {id(one): one for one in below}.values()]  # held() has those within these, too
         self.state = copied(dict(optimizer.state))
         self.groups = [{name: copied(value) for name, value in group.items() if name != "params"} for group in optimizer.param_groups]
 
