@@ -10,7 +10,9 @@ import torch
 from worker_double import a_run, steps
 
 from causeway.torch import Run
-from causeway.torch.memory import problem_of_ranks, shared_places
+from causeway.torch.buffers import Buffers
+from causeway.torch.memory import problem_of_ranks, problem_of_read_only, shared_places
+from causeway.torch.ranks import Solo
 
 BYTES = 1 << 12
 
@@ -71,9 +73,40 @@ class ReadOnly(unittest.TestCase):
                 enter(model)
         model = torch.nn.Linear(2, 2)
         model.register_buffer("mean", self.mapped(mmap.ACCESS_READ))
-        with self.assertRaisesRegex(ValueError, "the buffer mean lies in memory that can only be read"):
+        with self.assertRaisesRegex(ValueError, "the buffer mean lies in memory that can only be read.*module.mean = module.mean.clone()"):
             enter(model)
         enter(model, buffers="local")
+
+    def test_the_advice_is_for_what_it_is(self):
+        """A buffer that becomes a parameter is trained, and a mapped file that becomes a copy when it is written to is no fault."""
+        place = [("0.mean", self.mapped(mmap.ACCESS_READ))]
+        self.assertNotIn("Parameter(", problem_of_read_only(place, "buffer"))
+        self.assertIn("torch.nn.Parameter(p.detach().clone())", problem_of_read_only(place, "parameter"))
+        for kind in ("buffer", "parameter"):
+            self.assertNotIn("mmap", problem_of_read_only(place, kind))
+
+    def test_a_buffer_there_that_does_not_cross_is_not_refused(self):
+        model = torch.nn.Linear(2, 2)
+        mask = self.mapped(mmap.ACCESS_COPY).fill_(float("-inf"))
+        with tempfile.NamedTemporaryFile() as file:
+            file.write(bytes(mask.view(torch.uint8).flatten().tolist()))
+            file.flush()
+            content = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
+            model.register_buffer("mask", torch.frombuffer(content, dtype=torch.float32).view(32, 32))
+        self.assertNotIn("average:mask", enter(model).tensors)
+
+    def test_a_buffer_there_of_one_rank_is_told_to_all(self):
+        class Other(Solo):
+            """Rank 0, where rank 1 has such a buffer and this one has not."""
+            told = "the buffer mean lies in memory that can only be read"
+
+            def gather(self, value):
+                return [value, self.told if value is None or isinstance(value, str) else value]
+
+        model = torch.nn.Linear(2, 2)
+        model.register_buffer("mean", torch.zeros(2))
+        with self.assertRaisesRegex(ValueError, "the buffer mean lies in memory"):
+            Buffers(model, Other(), "average", str)
 
     def test_what_is_frozen_there_is_not_and_what_becomes_a_copy_when_it_is_written_to(self):
         model = torch.nn.Sequential(torch.nn.Linear(2, 2), torch.nn.Linear(32, 32))

@@ -13,7 +13,6 @@ from .marks import local_of
 
 MAPS = pathlib.Path("/proc/self/maps")  # of Linux
 BOOT = pathlib.Path("/proc/sys/kernel/random/boot_id")  # tells hosts apart
-ADVICE = "load weights without assign=True or mmap, or give the model torch.nn.Parameter(p.detach().clone())"
 Named = Iterable[tuple[str, torch.Tensor]]
 
 
@@ -63,7 +62,11 @@ def problem_of_read_only(named: Named, kind: str) -> str | None:
     """A file that is mapped to be read alone ends the process that writes there, with no word but SIGSEGV."""
     for place, area in areas_of(named):
         if "w" not in area.rights:
-            return f"the {kind} {place.name} lies in memory that can only be read, such as a file that is mapped: {ADVICE}"
+            attribute = place.name.rpartition(".")[2]
+            copy = (f"its module a copy (module.{attribute} = module.{attribute}.clone())" if kind == "buffer"
+                    else "the model torch.nn.Parameter(p.detach().clone())")
+            return (f"the {kind} {place.name} lies in memory that can only be read, such as a file that is mapped so: load without assign=True, "
+                    f"or give {copy}")
     return None
 
 

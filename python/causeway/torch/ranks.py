@@ -151,6 +151,13 @@ def ranks_told(group: dist.ProcessGroup | None = None) -> Solo | Group:
     return found
 
 
+def agree(ranks: Solo | Group, problem: str | None) -> None:
+    """Raises on all ranks the problem of the first that has one."""
+    problem = next((told for told in ranks.gather(problem) if told), None)
+    if problem:
+        raise ValueError(problem)
+
+
 def everybody(ranks: Solo | Group, work: Callable[[], Value]) -> list[Value]:
     """What `work` gives on each rank, once all are done with it. What it raises on one ends all: nobody waits for who is gone."""
     try:
