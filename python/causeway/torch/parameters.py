@@ -202,10 +202,12 @@ class Parameters:
 
 
 def told_spoiled(name: str | None) -> str:
-    """What is not finite any more. A buffer may be meant so; then the region would sit out every round."""
-    kind, _, buffer = (name or "").partition(":")
+    """What is not finite any more, of which rank 0 knows the name. A buffer may be meant so; then the region would sit out every round."""
+    if name is None:
+        return "parameters or buffers (rank 0 names one) are"
+    kind, _, buffer = name.partition(":")
     if kind not in ("average", "lowest"):
-        return "the parameters are" if name is None else f"the parameters, such as {name}, are"
+        return f"the parameters, such as {name}, are"
     return (f"the buffer {buffer} (if it is meant, register it with persistent=False, or give buffers=\"local\" in all regions, and begin "
             "another run) is")
 
