@@ -5,11 +5,12 @@ import multiprocessing
 import pathlib
 import tempfile
 import unittest
+import unittest.mock
 
 import torch
 from worker_double import a_run, steps
 
-from causeway.torch import Run
+from causeway.torch import Run, memory
 from causeway.torch.buffers import Buffers
 from causeway.torch.memory import problem_of_ranks, problem_of_read_only, shared_places
 from causeway.torch.ranks import Solo
@@ -108,6 +109,18 @@ class ReadOnly(unittest.TestCase):
         with self.assertRaisesRegex(ValueError, "the buffer mean lies in memory"):
             Buffers(model, Other(), "average", str)
 
+    def test_names_of_mapped_files_may_hold_any_character(self):
+        """Such as those that end a line of a text, but not one of the system's table."""
+        model = torch.nn.Sequential(torch.nn.Linear(2, 2), torch.nn.Linear(32, 32))
+        for strange in ("a\x0cb", "a\x1cb 1 2 3 4 5", "a\u2028b"):
+            with tempfile.NamedTemporaryFile(suffix=strange) as file:
+                file.write(bytes(BYTES))
+                file.flush()
+                content = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
+                model[1].weight.data = torch.frombuffer(content, dtype=torch.float32).view(32, 32)
+                with self.assertRaisesRegex(ValueError, "the parameter 1.weight lies in memory that can only be read"):
+                    enter(model)
+
     def test_what_is_frozen_there_is_not_and_what_becomes_a_copy_when_it_is_written_to(self):
         model = torch.nn.Sequential(torch.nn.Linear(2, 2), torch.nn.Linear(32, 32))
         model[1].weight.data = self.mapped(mmap.ACCESS_READ)
@@ -155,6 +168,67 @@ class OfSeveralRanks(unittest.TestCase):
         self.assertIsNone(problem_of_ranks([told(model), copied]))
         self.assertRegex(problem_of_ranks([told(model), copied, same]), r"ranks 0 and 2 of this region hold the parameter 1\.(weight|bias) in the "
                                                                         "same memory.*copy.deepcopy")
+
+
+LINES = """\
+{begin:x}-{end:x} rw-s 00000000 00:05 {inode} {file}
+
+a line of another kernel
+"""
+
+
+class Table(unittest.TestCase):
+    """What is read of the system's table, and of its name for the host."""
+
+    def told(self, file, inode=7, **patched):
+        tensor = torch.ones(4)
+        with tempfile.TemporaryDirectory() as directory:
+            maps, boot = (pathlib.Path(directory) / name for name in ("maps", "boot"))
+            maps.write_text(LINES.format(begin=tensor.data_ptr(), end=tensor.data_ptr() + 64, file=file, inode=inode))
+            boot.write_text("this host")
+            with unittest.mock.patch.multiple(memory, MAPS=maps, BOOT=patched.get("boot", boot)):
+                return shared_places([("weight", patched.get("tensor", tensor))])
+
+    def test_a_line_that_is_no_mapping_is_skipped(self):
+        self.assertEqual(self.told("/dev/shm/torch_1"), {"weight": "this host 00:05 7 0"})
+        self.assertEqual(self.told("/dev/zero (deleted)"), {"weight": "this host 00:05 7 0"})
+
+    def test_a_device_has_one_number_for_all_memory_of_all_processes(self):
+        for file in ("/dev/nvidiactl", "/dev/nvidia0", "/dev/kfd", "/dev/dri/renderD128"):
+            self.assertEqual(self.told(file), {})
+
+    def test_a_host_without_a_name_has_no_memory_that_could_be_compared(self):
+        self.assertEqual(self.told("/dev/shm/torch_1", boot=pathlib.Path("/there/is/none")), {})
+
+    def test_its_name_is_read_once(self):
+        class Boot:
+            read = 0
+
+            def read_text(self, **how):
+                self.read += 1
+                return "this host"
+
+        flat, boot = torch.ones(4), Boot()
+        self.assertEqual(len(self.shared([("a", flat[:2]), ("b", flat[2:])], boot)), 2)
+        self.assertEqual(boot.read, 1)
+        self.assertEqual(shared_places([("a", flat)]), {})
+        self.assertEqual(boot.read, 1)
+
+    def shared(self, named, boot):
+        begin = named[0][1].data_ptr()
+        area = memory.Area(begin, begin + 16, "rw-s", "00:05 7", "/dev/shm/torch_1", 0)
+        with unittest.mock.patch.object(memory, "BOOT", boot), unittest.mock.patch.object(memory, "mapped", lambda: [area]):
+            return shared_places(named)
+
+    def test_memory_that_cuda_pins_is_of_this_process(self):
+        class Pinned(torch.Tensor):
+            def is_pinned(self, *_):
+                return True
+
+            def detach(self):
+                return self
+
+        self.assertEqual(self.shared([("weight", torch.ones(4).as_subclass(Pinned))], memory.BOOT), {})
 
 
 if __name__ == "__main__":

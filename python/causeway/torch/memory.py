@@ -4,6 +4,7 @@ from __future__ import annotations
 import bisect
 import itertools
 import pathlib
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
@@ -12,6 +13,7 @@ import torch
 from .marks import local_of
 
 MAPS = pathlib.Path("/proc/self/maps")  # of Linux
+LINE = re.compile(r"([0-9a-f]+)-([0-9a-f]+) (\S+) ([0-9a-f]+) (\S+ \d+) *(.*)")
 BOOT = pathlib.Path("/proc/sys/kernel/random/boot_id")  # tells hosts apart
 Named = Iterable[tuple[str, torch.Tensor]]
 
@@ -30,6 +32,7 @@ class Area(NamedTuple):
     end: int
     rights: str
     file: str  # its device and number
+    path: str
     offset: int  # in the file
 
 
@@ -72,8 +75,27 @@ def problem_of_read_only(named: Named, kind: str) -> str | None:
 
 def shared_places(named: Named) -> dict[str, str]:
     """Of parameters in memory that other processes may have too: where, by a text that is the same in each of them."""
-    found = {place.name: f"{area.file} {area.offset + place.begin - area.begin}" for place, area in areas_of(named) if "s" in area.rights}
-    return {name: f"{BOOT.read_text().strip()} {place}" for name, place in found.items()}
+    tensors = dict(named)
+    found = {place.name: f"{area.file} {area.offset + place.begin - area.begin}" for place, area in areas_of(tensors.items())
+             if "s" in area.rights and not is_device(area.path) and not is_pinned(tensors[place.name])}
+    try:
+        host = BOOT.read_text(errors="replace").strip() if found else ""
+    except OSError:
+        return {}
+    return {name: f"{host} {place}" for name, place in found.items()}
+
+
+def is_device(path: str) -> bool:
+    """All memory that a driver maps has the same number and offset, in every process."""
+    return path.startswith("/dev/") and not path.startswith(("/dev/shm/", "/dev/zero"))
+
+
+def is_pinned(tensor: torch.Tensor) -> bool:
+    """By a driver, for this process alone."""
+    try:
+        return local_of(tensor).is_pinned()
+    except (RuntimeError, NotImplementedError):
+        return False
 
 
 def problem_of_ranks(told: Sequence[Mapping[str, str]]) -> str | None:
@@ -99,11 +121,10 @@ def areas_of(named: Named) -> list[tuple[Place, Area]]:
 def mapped() -> list[Area]:
     """Of this process, in order. Nothing where the system does not tell."""
     try:
-        lines = MAPS.read_text(errors="replace").splitlines()
+        lines = MAPS.read_bytes().decode("utf-8", "replace").split("\n")  # names of files may hold whatever else ends a line
     except OSError:
         return []
     found = []
-    for addresses, rights, offset, device, file, *_ in map(str.split, lines):
-        begin, end = (int(address, 16) for address in addresses.split("-"))
-        found.append(Area(begin, end, rights, f"{device} {file}", int(offset, 16)))
+    for begin, end, rights, offset, file, path in (line.groups() for line in map(LINE.match, lines) if line):
+        found.append(Area(int(begin, 16), int(end, 16), rights, file, path, int(offset, 16)))
     return found
