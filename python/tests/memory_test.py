@@ -29,13 +29,27 @@ class Shared(unittest.TestCase):
     def model(self, dtype, size=4):
         return torch.nn.Sequential(torch.nn.Embedding(size, size), torch.nn.Linear(size, size, bias=False)).to(dtype)
 
-    def test_weights_tied_by_their_data_are_refused_in_every_type(self):
-        for dtype in (torch.float32, torch.bfloat16, torch.float16):
-            for share in (lambda p: p, lambda p: p[:], lambda p: p.t()):
+    SHARES = (lambda p: p, lambda p: p[:], lambda p: p.t())
+
+    def test_weights_tied_by_their_data_are_refused_where_the_run_would_set_them_to_two_values(self):
+        for dtype, shares in ((torch.float32, self.SHARES[:2]), (torch.bfloat16, self.SHARES), (torch.float16, self.SHARES)):
+            for share in shares:
                 model = self.model(dtype)
                 model[1].weight.data = share(model[0].weight.data)
-                with self.assertRaisesRegex(ValueError, "the parameters 0.weight and 1.weight share memory.*tie them as one parameter"):
+                with self.assertRaisesRegex(ValueError, "the parameters 0.weight and 1.weight share memory.*tie them as one parameter.*new run"):
                     enter(model)
+
+    def test_in_fp32_one_that_is_copied_to_the_worker_is_set_to_the_same(self):
+        """As all are on a GPU."""
+        model = self.model(torch.float32)
+        model[1].weight.data = model[0].weight.data.t()
+        with a_run(steps(0, 1, 0, 0)) as (worker, directory), Run(model, directory=directory) as run:
+            for step in run:
+                with torch.no_grad():
+                    model[0].weight.copy_(torch.arange(16.0).view(4, 4))
+        self.assertEqual(set(worker.tensors), {"0.weight", "1.weight"})
+        self.assertTrue(torch.equal(worker.tensors["1.weight"], torch.arange(16.0).view(4, 4).t()))
+        self.assertTrue(torch.equal(model[0].weight, torch.arange(16.0).view(4, 4)))
 
     def test_so_are_ones_that_overlap(self):
         model = self.model(torch.bfloat16)

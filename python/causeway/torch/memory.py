@@ -10,6 +10,7 @@ from typing import NamedTuple
 
 import torch
 
+from .divided import DTensor
 from .marks import local_of
 
 MAPS = pathlib.Path("/proc/self/maps")  # of Linux
@@ -51,13 +52,21 @@ def places_of(named: Named) -> list[Place]:
     return sorted(place for number, (name, one) in enumerate(named) if (place := place_of(name, number, one)))
 
 
+def is_direct(tensor: torch.Tensor) -> bool:
+    """The worker reads and writes it where it is. Others are copied to memory of the worker's."""
+    return tensor.device.type == "cpu" and tensor.dtype == torch.float32 and tensor.is_contiguous() and not isinstance(tensor, DTensor)
+
+
 def problem_of_shared(named: Named) -> str | None:
-    """Two parameters over the same memory, as `a.data = b.data` makes them. One parameter in two modules has one name, and crosses once."""
-    for one, other in itertools.pairwise(places_of(named)):
+    """Two parameters over the same memory, as `a.data = b.data` makes them. One parameter in two modules has one name, and crosses once.
+    In fp32 both copies get the same value; rounding gives two."""
+    set_apart = [(name, one) for name, one in named if one.dtype != torch.float32 or is_direct(one.detach())]
+    for one, other in itertools.pairwise(places_of(set_apart)):
         if one.device == other.device and other.begin < one.end:
             first, second = sorted((one, other), key=lambda place: place.number)
             return (f"the parameters {first.name} and {second.name} share memory, so the run would set it twice: tie them as one parameter in "
-                    "both modules (a.weight = b.weight, not a.weight.data = b.weight.data), and make the optimizer after that")
+                    "both modules (a.weight = b.weight, not a.weight.data = b.weight.data), make the optimizer after that, and begin a new "
+                    "run, as that one has one name less")
     return None
 
 
