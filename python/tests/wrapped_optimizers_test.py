@@ -4,6 +4,7 @@ import tracemalloc
 import unittest
 
 import torch
+import torch.distributed.fsdp
 from worker_double import a_run, steps
 
 from causeway.torch import Run
@@ -53,7 +54,7 @@ class Delegates(Around):
 
 def step(model, optimizer, value=1.0):
     optimizer.zero_grad()
-    (model(torch.ones(1, 2)).sum() * value).backward()
+    (model(torch.ones(1, 2, dtype=next(model.parameters()).dtype)).sum() * value).backward()
     optimizer.step()
 
 
@@ -203,16 +204,19 @@ class OfSeveralRanks(unittest.TestCase):
             self.assertEqual(ranks.told, (None, "'gone'"))
 
 
+class Masters(torch.optim.SGD):
+    """In fp32, of parameters in bf16."""
+
+    def step(self, closure=None):
+        for p in self.param_groups[0]["params"]:
+            own = self.state[p].setdefault("master_param", p.detach().float())
+            own.sub_(p.grad, alpha=2 ** -12)
+            p.data.copy_(own)
+
+
 class OwnWeights(unittest.TestCase):
     def test_in_fp32_of_the_one_in_it_are_exchanged(self):
         """Otherwise its next step would take the regions' mean back."""
-        class Masters(torch.optim.SGD):
-            def step(self):
-                for p in self.param_groups[0]["params"]:
-                    own = self.state[p].setdefault("master_param", p.detach().float())
-                    own.sub_(p.grad, alpha=2 ** -12)
-                    p.data.copy_(own)
-
         model = torch.nn.Linear(2, 2).bfloat16()
         with torch.no_grad():
             model.weight.fill_(1.0)
@@ -229,28 +233,68 @@ class OwnWeights(unittest.TestCase):
 
 
 class AfterARestart(unittest.TestCase):
-    def check(self, kind, also):
-        """Its moments are those of one that was not stopped."""
-        def state_of(optimizer):
-            return TrainerState(directory, Solo(), [optimizer], also(optimizer))
+    def restarted(self, kind, also, base, model):
+        """An optimizer after a step, and the one that goes on from its state."""
+        def made():
+            optimizer = kind(model.parameters(), base)
+            return optimizer, TrainerState(directory, Solo(), [optimizer], also(optimizer))
 
         with tempfile.TemporaryDirectory() as directory:
-            torch.manual_seed(1)
-            model = torch.nn.Linear(2, 2)
-            optimizer = kind(model.parameters(), torch.optim.AdamW)
-            state = state_of(optimizer)
+            optimizer, state = made()
             step(model, optimizer)
             state.save(8)
-            again = kind(model.parameters(), torch.optim.AdamW)
-            self.assertEqual(state_of(again).resume(8), 8)
-            for p in model.parameters():
-                self.assertTrue(torch.equal(again.base_optimizer.state[p]["exp_avg"], optimizer.base_optimizer.state[p]["exp_avg"]))
+            again, state = made()
+            self.assertEqual(state.resume(8), 8)
+        return optimizer.base_optimizer, again.base_optimizer
+
+    FORMS = ((Sam, lambda optimizer: {"base_optimizer": optimizer.base_optimizer}), (Around, lambda optimizer: {}))
+
+    def check(self, kind, also):
+        """Its moments are those of one that was not stopped."""
+        model = torch.nn.Linear(2, 2)
+        before, after = self.restarted(kind, also, torch.optim.AdamW, model)
+        for p in model.parameters():
+            self.assertTrue(torch.equal(after.state[p]["exp_avg"], before.state[p]["exp_avg"]))
 
     def test_what_also_has_of_it_comes_back(self):
-        self.check(Sam, lambda optimizer: {"base_optimizer": optimizer.base_optimizer})
+        self.check(*self.FORMS[0])
 
     def test_so_does_state_in_a_form_of_its_own(self):
-        self.check(Around, lambda optimizer: {})
+        self.check(*self.FORMS[1])
+
+    def test_its_weights_in_fp32_are_not_rounded_to_the_parameters_type(self):
+        for form in self.FORMS:
+            model = torch.nn.Linear(2, 2).bfloat16()
+            before, after = self.restarted(*form, Masters, model)
+            for p in model.parameters():
+                self.assertTrue(torch.equal(after.state[p]["master_param"], before.state[p]["master_param"]), form)
+                self.assertEqual(after.state[p]["master_param"].dtype, torch.float32)
+
+    def test_its_divided_moments_are_divided_again(self):
+        torch.distributed.init_process_group("gloo", store=torch.distributed.HashStore(), rank=0, world_size=1)
+        self.addCleanup(torch.distributed.destroy_process_group)
+        for form in self.FORMS:
+            model = torch.distributed.fsdp.fully_shard(torch.nn.Linear(2, 2))
+            before, after = self.restarted(*form, torch.optim.AdamW, model)
+            for p in model.parameters():
+                self.assertIsInstance(after.state[p]["exp_avg"], type(p.data))
+                self.assertTrue(torch.equal(after.state[p]["exp_avg"].full_tensor(), before.state[p]["exp_avg"].full_tensor()))
+            model(torch.ones(1, 2)).sum().backward()
+            after.step()
+
+    def test_divided_state_in_a_form_that_is_not_known_is_refused(self):
+        """Rather than given as what the next step fails of."""
+        class Flat(Around):
+            def state_dict(self):
+                return {"moments": [one["exp_avg"] for one in self.base_optimizer.state.values()]}
+
+            def load_state_dict(self, state):
+                pass
+
+        torch.distributed.init_process_group("gloo", store=torch.distributed.HashStore(), rank=0, world_size=1)
+        self.addCleanup(torch.distributed.destroy_process_group)
+        with self.assertRaisesRegex(ValueError, "has optimizer, a .*Flat, in a form of its own with divided tensors"):
+            self.restarted(Flat, lambda optimizer: {}, torch.optim.AdamW, torch.distributed.fsdp.fully_shard(torch.nn.Linear(2, 2)))
 
 
 if __name__ == "__main__":

@@ -159,6 +159,14 @@ def is_plain(state: Any) -> bool:
     return isinstance(state, dict) and "state" in state and "param_groups" in state
 
 
+def has_sizes_of(state: Any, optimizer: torch.optim.Optimizer) -> bool:
+    """`state`: is_plain()."""
+    try:
+        return isinstance(state["state"], dict) and sizes_of(state) == sizes_of({"param_groups": optimizer.param_groups})
+    except (KeyError, TypeError):
+        return False
+
+
 def check_sizes(optimizer: torch.optim.Optimizer, state: dict[str, Any], holder: str) -> None:
     """Of the groups, in a state that `holder` has: a program may add some as it trains."""
     kept, own = sizes_of(state), sizes_of({"param_groups": optimizer.param_groups})

@@ -16,8 +16,8 @@ import torch
 
 from .arguments import Stateful
 from .divided import DTensor
-from .nested import like
-from .optimizers import (Settings, check_kind, check_sizes, held, is_plain, keep_precision, kind_of, load_unnamed, owner_of, parameters_of,
+from .nested import is_made_of, like
+from .optimizers import (Settings, check_kind, check_sizes, has_sizes_of, held, is_plain, keep_precision, kind_of, load_unnamed, owner_of, parameters_of,
                          settings_of, tell_other_settings, types_of)
 from .ranks import Group, Solo, everybody
 from .trainer_files import OF_DISKS, TrainerFiles, check_readable
@@ -147,6 +147,7 @@ class TrainerState:
         self.groups, self.told_grown = {name: len(one.param_groups) for name, one in self.optimizers.items()}, False
         self.given: dict[str, list[Settings]] = {name: settings_of(one) for name, one in self.optimizers.items()}
         self.also: dict[str, Any] = {**also, **self.optimizers}
+        self.steppers = {name: one for name, one in self.also.items() if isinstance(one, torch.optim.Optimizer)}
         self.check_readable()  # now, rather than when the first file is written
         self.is_kept = any(ranks.gather(bool(self.also)))  # on one rank: then all take part
 
@@ -225,8 +226,8 @@ class TrainerState:
         return None
 
     def state(self) -> dict[str, Any]:
-        kinds = {name: kind_of(one) for name, one in self.optimizers.items()}
-        types = {name: types_of(one) for name, one in self.optimizers.items()}
+        kinds = {name: kind_of(one) for name, one in self.steppers.items()}
+        types = {name: types_of(one) for name, one in self.steppers.items()}
         return {**{name: self.state_of(name) for name in self.also}, **random_numbers(), KINDS: kinds, GIVEN: self.given, TYPES: types}
 
     def after_a_restart(self) -> str:
@@ -288,7 +289,7 @@ class TrainerState:
         if missing:
             raise ValueError(f"{self.files.at(position)} has no state of {', '.join(missing)}: {AS_BEFORE}")
         for name, one in self.also.items():
-            if name in self.optimizers:
+            if name in self.steppers:
                 self.take_up_optimizer(name, state, f"{self.files.at(position)} has {name}")
             else:
                 one.load_state_dict(state[name])
@@ -296,20 +297,21 @@ class TrainerState:
         set_random_numbers(state)
 
     def take_up_optimizer(self, name: str, state: Mapping[str, Any], holder: str) -> None:
-        one = self.optimizers[name]
-        if not is_plain(state[name]):
-            check_kind(one, state.get(KINDS, {}).get(name, kind_of(one)), holder, AS_BEFORE)
-            one.load_state_dict(state[name])
+        one, own = self.steppers[name], state[name]
+        kind, types = (state.get(what, {}).get(name) for what in (KINDS, TYPES))
+        if is_plain(own):
+            check_sizes(one, own, holder)
+        if kind is not None:
+            check_kind(one, kind, holder, AS_BEFORE)
+        if not is_plain(own):
+            take_up_own_form(one, own, types, holder)
             return
-        check_sizes(one, state[name], holder)
-        own = placed(state[name], one)
-        kind = state.get(KINDS, {}).get(name)
-        if kind is None:
+        own = placed(own, one)
+        if kind is None and name in self.optimizers:
             load_unnamed(one, own, holder, AS_BEFORE)
         else:
-            check_kind(one, kind, holder, AS_BEFORE)
             one.load_state_dict(own)
-        keep_precision(one, own, state.get(TYPES, {}).get(name))
+        keep_precision(one, own, types)
 
     def compare_settings(self, given: Mapping[str, list[Settings]]) -> None:
         """`given`: by the program of before. What it gave then stays known, so that every start tells of it that goes on with it."""
@@ -325,3 +327,40 @@ def placed(state: dict[str, Any], optimizer: torch.optim.Optimizer) -> dict[str,
     """An optimizer numbers its parameters in the order of its groups. What it keeps by a name is of none of them, and not divided."""
     parameters = parameters_of(optimizer)
     return {**state, "state": {key: divided_again(one, owner_of(key, parameters)) for key, one in state["state"].items()}}
+
+
+def take_up_own_form(optimizer: torch.optim.Optimizer, state: Any, types: list[str] | None, holder: str) -> None:
+    """Of one around another, which alone can read it. What in it is as PyTorch's optimizers have it is of the one or the other."""
+    steppers = [optimizer, *held(optimizer).values()]
+    state = placed_within(state, steppers)
+    if has_local(state):
+        raise ValueError(f"{holder}, a {type(optimizer).__qualname__}, in a form of its own with divided tensors, and Run does not know of which "
+                         "parameters these are: delete the file to begin it anew, and let its state_dict() have those of the optimizers in it")
+    optimizer.load_state_dict(state)
+    for part in plain_parts(state):
+        for one in steppers:
+            if has_sizes_of(part, one) and is_made_of(part, one.state_dict()):
+                keep_precision(one, part, types)
+
+
+def placed_within(value: Any, steppers: list[torch.optim.Optimizer]) -> Any:
+    if is_plain(value) and (owner := next((one for one in steppers if has_sizes_of(value, one)), None)) is not None:
+        return placed(value, owner)
+    if isinstance(value, dict):
+        return {key: placed_within(one, steppers) for key, one in value.items()}
+    if isinstance(value, (list, tuple)):
+        return like(value, (placed_within(one, steppers) for one in value))
+    return value
+
+
+def plain_parts(value: Any) -> list[dict[str, Any]]:
+    if is_plain(value):
+        return [value]
+    parts = value.values() if isinstance(value, dict) else value if isinstance(value, (list, tuple)) else ()
+    return [found for part in parts for found in plain_parts(part)]
+
+
+def has_local(value: Any) -> bool:
+    if isinstance(value, dict):
+        return LOCAL in value or any(map(has_local, value.values()))
+    return isinstance(value, (list, tuple)) and any(map(has_local, value))
