@@ -1,4 +1,6 @@
 """Optimizers that have another one in them, as SAM and Lookahead do: what of its state is kept, and begun anew."""
+import copy
+import re
 import tempfile
 import tracemalloc
 import unittest
@@ -7,7 +9,7 @@ import torch
 import torch.distributed.fsdp
 from worker_double import a_run, steps
 
-from causeway.torch import Run
+from causeway.torch import Run, arguments
 from causeway.torch.optimizers import Begun, held
 from causeway.torch.parameters import Parameters
 from causeway.torch.ranks import Solo
@@ -73,8 +75,73 @@ class Within(unittest.TestCase):
         with self.assertLogs("causeway", "WARNING") as said:
             self.train(Sam(self.model.parameters(), torch.optim.AdamW))
         self.assertEqual(len(said.output), 1)
-        self.assertIn("optimizer, a Sam, has another optimizer in it, a AdamW, and its state_dict() leaves the state of that one out: a restart "
+        self.assertIn("optimizer, a Sam, has another optimizer in it, an AdamW, and its state_dict() leaves the state of that one out: a restart "
                       "begins that anew. Keep it too: also={\"base_optimizer\": optimizer.base_optimizer}", said.output[0])
+
+    def told(self, *optimizers):
+        """What is said after a step."""
+        for one in optimizers:
+            step(self.model, one)
+        with tempfile.TemporaryDirectory() as directory, self.assertLogs("causeway", "WARNING") as said:
+            TrainerState(directory, Solo(), list(optimizers), {}).check_after_a_step()
+        return said.output
+
+    def test_of_several_each_is_told_with_a_name_of_its_own(self):
+        said = self.told(*(Sam(self.model.parameters(), torch.optim.AdamW) for _ in range(2)))
+        for place, one in enumerate(said):
+            self.assertIn(f"also={{\"base_optimizer {place}\": optimizers[{place}].base_optimizer}}", one)
+
+    def test_the_outer_one_is_named_and_not_what_it_wraps_and_the_name_is_one_that_run_takes(self):
+        class Lookahead(Sam):
+            def __init__(self, parameters, base):
+                super().__init__(parameters, base)
+                self.optimizer = self.__dict__.pop("base_optimizer")
+
+            def step(self, closure=None):
+                self.optimizer.step()
+
+        (said,) = self.told(Lookahead(self.model.parameters(), torch.optim.AdamW))
+        self.assertRegex(said, "optimizer, a .*Lookahead, has another optimizer in it, an AdamW")
+        name, attribute = re.search(r"also=\{\"(.*)\": optimizer\.(.*)\}", said).groups()
+        self.assertEqual(attribute, "optimizer")
+        self.assertEqual(set(arguments.also({name: torch.optim.SGD(self.model.parameters())})), {name})
+
+    def test_ones_in_lists_and_dictionaries_are_found(self):
+        class Many(Sam):
+            def __init__(self, parameters, base):
+                super().__init__(parameters, base)
+                self.others = [self.__dict__.pop("base_optimizer")]
+                self.named = {"second": base(self.param_groups)}
+
+            def step(self, closure=None):
+                for one in (*self.others, *self.named.values()):
+                    one.step()
+
+        many = Many(self.model.parameters(), torch.optim.AdamW)
+        self.assertEqual(held(many), {"others[0]": many.others[0], "named['second']": many.named["second"]})
+        self.assertEqual(len(self.told(many)), 2)
+
+    def test_state_that_is_kept_as_copies_is_not(self):
+        """Such as in the host's memory."""
+        class Copies(Around):
+            def state_dict(self):
+                return {"base": copy.deepcopy(self.base_optimizer.state_dict()), "own": copy.deepcopy(list(self.state.values()))}
+
+        class KeptAsCopies(torch.optim.AdamW):
+            def state_dict(self):
+                return copy.deepcopy(super().state_dict())
+
+        sam = Sam(self.model.parameters(), KeptAsCopies)
+        with self.assertNoLogs("causeway", "WARNING"):
+            self.train(Copies(self.model.parameters(), torch.optim.AdamW))
+            self.train(sam, also={"base_optimizer": sam.base_optimizer})
+
+    def test_state_that_is_left_out_of_copies_is_told_of(self):
+        class Copies(Sam):
+            def state_dict(self):
+                return copy.deepcopy(super().state_dict())
+
+        self.assertEqual(len(self.told(Copies(self.model.parameters(), torch.optim.AdamW))), 1)
 
     def test_state_that_is_kept_is_not(self):
         sam = Sam(self.model.parameters(), torch.optim.AdamW)
@@ -261,6 +328,22 @@ class AfterARestart(unittest.TestCase):
 
     def test_so_does_state_in_a_form_of_its_own(self):
         self.check(*self.FORMS[1])
+
+    def test_one_that_was_not_kept_before_begins_anew_and_says_so(self):
+        """Whoever follows the warning adds it to a run under way."""
+        model = torch.nn.Linear(2, 2)
+        with tempfile.TemporaryDirectory() as directory:
+            optimizer = Sam(model.parameters(), torch.optim.AdamW)
+            step(model, optimizer)
+            TrainerState(directory, Solo(), [optimizer], {}).save(8)
+            again = Sam(model.parameters(), torch.optim.AdamW)
+            with self.assertLogs("causeway", "WARNING") as said:
+                self.assertEqual(TrainerState(directory, Solo(), [again], {"base_optimizer": again.base_optimizer}).resume(8), 8)
+            self.assertEqual(len(said.output), 1)
+            self.assertIn("has no state of base_optimizer, which Run was not given then: it begins anew", said.output[0])
+            self.assertIn("old_p", again.state[model.weight])
+            with self.assertRaisesRegex(ValueError, "has no state of another"):
+                TrainerState(directory, Solo(), [again], {"another": torch.optim.AdamW(model.parameters())}).resume(8)
 
     def test_its_weights_in_fp32_are_not_rounded_to_the_parameters_type(self):
         for form in self.FORMS:

@@ -58,11 +58,23 @@ def held(optimizer: torch.optim.Optimizer, above: tuple[torch.optim.Optimizer, .
     """Optimizers that this one has in it, with state of their own, by its attributes: SAM has one that steps, and so has Lookahead."""
     found: dict[str, torch.optim.Optimizer] = {}
     above = *above, optimizer
-    for name, one in vars(optimizer).items():
+    for name, one in attributes_of(optimizer):
         if isinstance(one, torch.optim.Optimizer) and all(one is not other for other in above):
             if one.state is not optimizer.state:
                 found[name] = one
             found.update({f"{name}.{under}": other for under, other in held(one, above).items()})
+    return found
+
+
+def attributes_of(optimizer: torch.optim.Optimizer) -> list[tuple[str, Any]]:
+    """And what is in lists, tuples and dictionaries among them."""
+    found: list[tuple[str, Any]] = []
+    for name, one in vars(optimizer).items():
+        found.append((name, one))
+        if isinstance(one, (list, tuple)):
+            found += ((f"{name}[{place}]", part) for place, part in enumerate(one))
+        elif isinstance(one, dict) and one is not optimizer.state:
+            found += ((f"{name}[{key!r}]", part) for key, part in one.items() if isinstance(part, torch.optim.Optimizer))
     return found
 
 

@@ -81,6 +81,18 @@ def places_of(value: Any) -> set[int]:
     return found - {0}
 
 
+def told_kind(optimizer: torch.optim.Optimizer) -> str:
+    kind = type(optimizer).__qualname__
+    return f"{'an' if kind[0] in 'AEIOU' else 'a'} {kind}"
+
+
+def told_also(name: str, attribute: str) -> str:
+    """What keeps the state of an optimizer that the optimizer `name` has as `attribute`. Names that Run uses itself are refused there."""
+    number = name.removeprefix("optimizer")
+    key = ("inner optimizer" if attribute == "optimizer" else attribute) + number
+    return f"also={{\"{key}\": {f'optimizers[{number.strip()}]' if number else name}.{attribute}}}"
+
+
 def without_tensors(value: Any) -> Any:
     if isinstance(value, dict):
         return {key: without_tensors(one) for key, one in value.items()}
@@ -166,16 +178,20 @@ class TrainerState:
 
     def tell_left_out(self) -> None:
         """Of an optimizer within another one whose state_dict() leaves its state out, as SAM's does."""
-        within = [(name, attribute, below) for name, one in self.optimizers.items() for attribute, below in held(one).items()]
-        if not within:
+        around = {name: within for name, one in self.optimizers.items() if (within := held(one))}
+        if not around:
             return
-        kept = places_of([self.state_of(name) for name in self.also])
-        for name, attribute, below in within:
-            places = places_of(dict(below.state))
-            if places and not places & kept and self.ranks.leads:
-                log.warning("%s, a %s, has another optimizer in it, a %s, and its state_dict() leaves the state of that one out: a restart "
-                            "begins that anew. Keep it too: also={\"%s\": optimizer.%s}", name, kind_of(self.optimizers[name]), kind_of(below),
-                            attribute, attribute)
+        states = {name: self.state_of(name) for name in self.also}
+        kept = places_of(list(states.values()))
+        for name, within in around.items():
+            own = states[name]["state"] if is_plain(states[name]) else states[name]  # it may have copies
+            has_all = len(tensors_of(own)) >= sum(len(tensors_of(dict(one.state))) for one in (self.optimizers[name], *within.values()))
+            for attribute, below in within.items():
+                places = places_of(dict(below.state))
+                if has_all or not places or places & kept or any(one is below for one in self.also.values()) or not self.ranks.leads:
+                    continue
+                log.warning("%s, %s, has another optimizer in it, %s, and its state_dict() leaves the state of that one out: a restart begins that "
+                            "anew. Keep it too: %s", name, told_kind(self.optimizers[name]), told_kind(below), told_also(name, attribute))
 
     def state_of(self, name: str) -> Any:
         return own_parts(self.also[name].state_dict())
@@ -286,9 +302,15 @@ class TrainerState:
     def take_up(self, position: int) -> None:
         state = self.files.read(position)
         missing = sorted(set(self.also) - set(state))
-        if missing:
+        within = [below for one in self.optimizers.values() for below in held(one).values()]
+        anew = [name for name in missing if any(self.also[name] is one for one in within)]
+        if len(anew) < len(missing):
             raise ValueError(f"{self.files.at(position)} has no state of {', '.join(missing)}: {AS_BEFORE}")
+        if anew and self.ranks.leads:
+            log.warning("%s has no state of %s, which Run was not given then: it begins anew", self.files.at(position), ", ".join(anew))
         for name, one in self.also.items():
+            if name in anew:
+                continue
             if name in self.steppers:
                 self.take_up_optimizer(name, state, f"{self.files.at(position)} has {name}")
             else:
