@@ -9,7 +9,7 @@ import numpy
 import torch
 from worker_double import a_run, steps
 
-from causeway.torch import Run
+from causeway.torch import Run, arguments
 from causeway.torch.ranks import Group, Kind, Solo
 from causeway.torch.steps import Told
 
@@ -384,6 +384,20 @@ class NaN(unittest.TestCase):
                 for step in run:
                     with torch.no_grad():
                         model.weight.fill_(float("nan") if step.round == 0 else 1.0)
+
+
+class Reported(unittest.TestCase):
+    def test_why_it_is_no_number_is_not_lost(self):
+        class Fails:
+            def __float__(self):
+                raise RuntimeError("CUDA error: out of memory")
+
+        for take in (arguments.loss, arguments.evaluated):
+            with self.assertRaisesRegex(ValueError, "a number") as raised:
+                take(Fails())
+            self.assertEqual(str(raised.exception.__cause__), "CUDA error: out of memory")
+            for no_number in ("3", None, numpy.complex64(1)):
+                self.assertRaisesRegex(ValueError, "a number", take, no_number)
 
 
 class StrangeParameters(unittest.TestCase):

@@ -278,7 +278,7 @@ class TrainerState:
             return
         if position is not None:
             others = sorted(set(self.also) - set(self.optimizers))
-            more = (f". So does what `also` has ({', '.join(others)}): a loader of data that is among it reads again what was read since"
+            more = (f". What `also` has ({', '.join(others)}) goes on from there too: a loader among it reads again what was read since"
                     if others else "")
             log.warning("the optimizer goes on from its state at sample %d; the region is at sample %d%s", position, sample, more)
         elif sample > 0:  # the region has trained before
