@@ -1,5 +1,6 @@
 """Optimizers that have another one in them, as SAM and Lookahead do: what of its state is kept, and begun anew."""
 import copy
+import logging
 import re
 import tempfile
 import tracemalloc
@@ -376,8 +377,20 @@ class AfterARestart(unittest.TestCase):
 
         torch.distributed.init_process_group("gloo", store=torch.distributed.HashStore(), rank=0, world_size=1)
         self.addCleanup(torch.distributed.destroy_process_group)
+        model = torch.distributed.fsdp.fully_shard(torch.nn.Linear(2, 2))
         with self.assertRaisesRegex(ValueError, "has optimizer, a .*Flat, in a form of its own with divided tensors"):
-            self.restarted(Flat, lambda optimizer: {}, torch.optim.AdamW, torch.distributed.fsdp.fully_shard(torch.nn.Linear(2, 2)))
+            self.restarted(Flat, lambda optimizer: {}, torch.optim.AdamW, model)
+        self.assertIn("Flat, has divided tensors in a state_dict() of a form of its own", self.said_after_a_step(Flat, model)[0])
+        self.assertEqual(self.said_after_a_step(Around, model), [])
+
+    def said_after_a_step(self, kind, model):
+        """Long before a restart."""
+        optimizer = kind(model.parameters(), torch.optim.AdamW)
+        step(model, optimizer)
+        with tempfile.TemporaryDirectory() as directory, self.assertLogs("causeway", "WARNING") as said:
+            TrainerState(directory, Solo(), [optimizer], {}).check_after_a_step()
+            logging.getLogger("causeway").warning("the end")
+        return said.output[:-1]
 
 
 if __name__ == "__main__":

@@ -175,6 +175,7 @@ class TrainerState:
         if self.is_kept:
             everybody(self.ranks, self.check_readable)
             everybody(self.ranks, self.tell_left_out)
+            everybody(self.ranks, self.tell_strange_parts)
 
     def tell_left_out(self) -> None:
         """Of an optimizer within another one whose state_dict() leaves its state out, as SAM's does."""
@@ -192,6 +193,13 @@ class TrainerState:
                     continue
                 log.warning("%s, %s, has another optimizer in it, %s, and its state_dict() leaves the state of that one out: a restart begins that "
                             "anew. Keep it too: %s", name, told_kind(self.optimizers[name]), told_kind(below), told_also(name, attribute))
+
+    def tell_strange_parts(self) -> None:
+        """A restart refuses them."""
+        for name, one in self.steppers.items():
+            if has_strange_parts(self.state_of(name), [one, *held(one).values()]) and self.ranks.leads:
+                log.warning("%s, %s, has divided tensors in a state_dict() of a form of its own, which a restart cannot go on from: let it have "
+                            "those of the optimizers in it", name, told_kind(one))
 
     def state_of(self, name: str) -> Any:
         return own_parts(self.also[name].state_dict())
@@ -354,10 +362,10 @@ def placed(state: dict[str, Any], optimizer: torch.optim.Optimizer) -> dict[str,
 def take_up_own_form(optimizer: torch.optim.Optimizer, state: Any, types: list[str] | None, holder: str) -> None:
     """Of one around another, which alone can read it. What in it is as PyTorch's optimizers have it is of the one or the other."""
     steppers = [optimizer, *held(optimizer).values()]
-    state = placed_within(state, steppers)
-    if has_local(state):
+    if has_strange_parts(state, steppers):
         raise ValueError(f"{holder}, a {type(optimizer).__qualname__}, in a form of its own with divided tensors, and Run does not know of which "
                          "parameters these are: delete the file to begin it anew, and let its state_dict() have those of the optimizers in it")
+    state = placed_within(state, steppers)
     optimizer.load_state_dict(state)
     for part in plain_parts(state):
         for one in steppers:
@@ -382,7 +390,10 @@ def plain_parts(value: Any) -> list[dict[str, Any]]:
     return [found for part in parts for found in plain_parts(part)]
 
 
-def has_local(value: Any) -> bool:
+def has_strange_parts(value: Any, steppers: list[torch.optim.Optimizer]) -> bool:
+    """Of divided tensors, of which nothing says what parameters they are of."""
+    if is_plain(value) and any(has_sizes_of(value, one) for one in steppers):
+        return False
     if isinstance(value, dict):
-        return LOCAL in value or any(map(has_local, value.values()))
-    return isinstance(value, (list, tuple)) and any(map(has_local, value))
+        return LOCAL in value or any(has_strange_parts(one, steppers) for one in value.values())
+    return isinstance(value, (list, tuple)) and any(has_strange_parts(one, steppers) for one in value)
