@@ -17,8 +17,8 @@ import torch
 from .arguments import Stateful
 from .divided import DTensor
 from .nested import is_made_of, like
-from .optimizers import (Settings, check_kind, check_sizes, has_sizes_of, held, is_plain, keep_precision, kind_of, load_unnamed, owner_of, parameters_of,
-                         settings_of, tell_other_settings, types_of)
+from .optimizers import (Settings, check_kind, check_sizes, has_sizes_of, held, is_plain, keep_precision, kind_of, load_unnamed, owner_of,
+                         parameters_of, settings_of, tell_other_settings, types_of)
 from .ranks import Group, Solo, everybody
 from .trainer_files import OF_DISKS, TrainerFiles, check_readable
 
