@@ -37,6 +37,12 @@ def plain_name(name: str) -> str:
     return name
 
 
+def plain_key(key: str) -> str:
+    """Of a file. Earlier versions knew fewer wrappers."""
+    kind = next((one for one in (AVERAGE, LOWEST) if key.startswith(one)), "")
+    return kind + plain_name(key.removeprefix(kind))
+
+
 def whole_number(parts: Any) -> Any:
     """As int64, of the parts that stand for it."""
     import torch
@@ -69,9 +75,10 @@ class Weights(dict[str, Any]):
         """Sets a PyTorch model's parameters, and the buffers that the run shares. What does not cross in a run stays as it is: frozen
         parameters, buffers that each region has for itself. Raises ValueError if it is not the model of the run."""
         own, state, used = model.state_dict(), {}, set()
+        keys = {plain_key(key): key for key in self}
         for name, to in own.items():
             plain = plain_name(name)
-            found = next((key for key in (plain, AVERAGE + plain, LOWEST + plain) if key in self), None)
+            found = next((keys[key] for key in (plain, AVERAGE + plain, LOWEST + plain) if key in keys), None)
             if found is not None:
                 state[name] = self._value(found, to)
                 used.add(found)

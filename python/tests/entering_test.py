@@ -3,13 +3,15 @@ import collections
 import os
 import unittest
 import unittest.mock
+import warnings
 
 import numpy
 import torch
 from worker_double import a_run, steps
 
-from causeway.torch import Run
-from causeway.torch.ranks import Group
+from causeway.torch import Run, arguments
+from causeway.torch.ranks import Group, Kind, Solo
+from causeway.torch.steps import Told
 
 PLAN = [steps(0, 1, 0, 0), steps(1, 1, 1, 1)]
 
@@ -132,12 +134,13 @@ class Gone(unittest.TestCase):
 
         group = Group.__new__(Group)
         group.tell = closed
-        with self.assertRaises(KeyboardInterrupt):
+        with self.assertRaises(KeyboardInterrupt) as raised:
             try:
                 raise KeyboardInterrupt
             except BaseException as error:
                 group.tell_error(error)
                 raise
+        self.assertEqual(raised.exception.__notes__, ["The other ranks of this region were not told of it: Connection closed by peer"])
 
 
 class Unreadable(unittest.TestCase):
@@ -331,6 +334,49 @@ class NaN(unittest.TestCase):
                 for step in run:
                     model.running_var.fill_(float("inf") if step.round == 0 else 1.0)
 
+    def done(self, ranks, model, not_finite=None):
+        """One round of a rank, whose warnings these are."""
+        with a_run(steps(0, 1, 0, 0)) as (_, directory), warnings.catch_warnings(record=True) as said:
+            warnings.simplefilter("always")
+            with Run(model, directory=directory) as run:
+                run._ranks = ranks
+                run._parameters.not_finite = not_finite or run._parameters.not_finite
+                run._done(Told.of(steps(0, 1, 0, 0)), 1)
+        return [str(one.message) for one in said]
+
+    def test_a_rank_that_does_not_know_the_name_says_so(self):
+        """Rank 0 alone has the values, and may have found them in a buffer."""
+        class Hears(Solo):
+            leads, rank, world = False, 1, 2
+            told = iter([(Kind.YES, []), (Kind.GO_ON, [])])
+
+            def hear(self):
+                return next(self.told)
+
+            def gather(self, value):
+                return [value] * 2
+
+        (said,) = self.done(Hears(), torch.nn.BatchNorm1d(2))
+        self.assertRegex(said, r"round 0: parameters or buffers \(rank 0 names one\) are NaN or infinite after 1 steps")
+
+    def test_a_search_that_fails_is_told_to_the_other_ranks(self):
+        class Tells(Solo):
+            world, told = 2, None
+
+            def tell_error(self, error):
+                self.told = error
+
+            def gather(self, value):
+                return [value] * 2
+
+        def interrupted():
+            raise KeyboardInterrupt
+
+        ranks = Tells()
+        with self.assertRaises(KeyboardInterrupt):
+            self.done(ranks, torch.nn.Linear(2, 2), interrupted)
+        self.assertIsInstance(ranks.told, KeyboardInterrupt)
+
     def test_in_an_optimizer_that_run_does_not_know_is_named(self):
         model = torch.nn.Linear(2, 2)
         with a_run(*PLAN) as (_, directory), Run(model, directory=directory) as run:
@@ -338,6 +384,20 @@ class NaN(unittest.TestCase):
                 for step in run:
                     with torch.no_grad():
                         model.weight.fill_(float("nan") if step.round == 0 else 1.0)
+
+
+class Reported(unittest.TestCase):
+    def test_why_it_is_no_number_is_not_lost(self):
+        class Fails:
+            def __float__(self):
+                raise RuntimeError("CUDA error: out of memory")
+
+        for take in (arguments.loss, arguments.evaluated):
+            with self.assertRaisesRegex(ValueError, "a number") as raised:
+                take(Fails())
+            self.assertEqual(str(raised.exception.__cause__), "CUDA error: out of memory")
+            for no_number in ("3", None, numpy.complex64(1)):
+                self.assertRaisesRegex(ValueError, "a number", take, no_number)
 
 
 class StrangeParameters(unittest.TestCase):

@@ -95,6 +95,16 @@ class LoadInto(unittest.TestCase):
         self.weights().load_into(torch.nn.ModuleDict({"module": self.model}))
         self.assertTrue(torch.equal(self.model[2].weight, torch.ones(2, 2)))
 
+    def test_names_of_an_earlier_version_are_known(self):
+        """Which did not take Lightning Fabric's wrapper off."""
+        old = {"0.weight": None, "_forward_module.0.weight": torch.ones(2, 2), "average:1.running_var": None,
+               "average:_forward_module.1.running_var": torch.full((2,), 0.75)}
+        self.weights(**old).load_into(self.model)
+        self.assertTrue(torch.equal(self.model[2].weight, torch.ones(2, 2)))
+        self.assertEqual(self.model[1].running_var.tolist(), [0.75, 0.75])
+        with self.assertRaisesRegex(ValueError, "has _forward_module.3.weight, and the model has not"):
+            self.weights(**{"_forward_module.3.weight": torch.ones(1)}).load_into(self.model)
+
     def test_says_where_a_whole_number_is_rounded(self):
         with self.assertNoLogs("causeway"):
             self.weights(torch.bfloat16, batches=255).load_into(self.model)

@@ -370,8 +370,8 @@ class Behind(InADirectory):
             self.assertEqual(state.resume(16), 8)
         self.assertTrue(torch.equal(older, self.momentum()))
         self.assertRegex(said.output[0], f"ERROR:causeway:.*{self.file(16).name} is damaged.*; trying the state before it")
-        self.assertIn("goes on from its state at sample 8; the region is at sample 16. So does what `also` has (own, scheduler): a loader of "
-                      "data that is among it reads again what was read since", said.output[1])
+        self.assertIn("goes on from its state at sample 8; the region is at sample 16. What `also` has (own, scheduler) goes on from "
+                      "there too: a loader among it reads again what was read since", said.output[1])
         self.train()
         state.save(24)  # takes the place of the damaged one, not of the one that can be read
         self.assertEqual(self.positions(), [8, 24])

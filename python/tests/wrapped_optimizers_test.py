@@ -1,15 +1,20 @@
 """Optimizers that have another one in them, as SAM and Lookahead do: what of its state is kept, and begun anew."""
+import copy
+import logging
+import re
 import tempfile
+import tracemalloc
 import unittest
 
 import torch
+import torch.distributed.fsdp
 from worker_double import a_run, steps
 
-from causeway.torch import Run
-from causeway.torch.optimizers import held
+from causeway.torch import Run, arguments
+from causeway.torch.optimizers import Begun, held
 from causeway.torch.parameters import Parameters
 from causeway.torch.ranks import Solo
-from causeway.torch.trainer_state import TrainerState
+from causeway.torch.trainer_state import TrainerState, tensors_of
 
 PLAN = [steps(0, 1, 0, 0), steps(1, 1, 1, 1)]
 
@@ -52,7 +57,7 @@ class Delegates(Around):
 
 def step(model, optimizer, value=1.0):
     optimizer.zero_grad()
-    (model(torch.ones(1, 2)).sum() * value).backward()
+    (model(torch.ones(1, 2, dtype=next(model.parameters()).dtype)).sum() * value).backward()
     optimizer.step()
 
 
@@ -71,8 +76,73 @@ class Within(unittest.TestCase):
         with self.assertLogs("causeway", "WARNING") as said:
             self.train(Sam(self.model.parameters(), torch.optim.AdamW))
         self.assertEqual(len(said.output), 1)
-        self.assertIn("optimizer, a Sam, has another optimizer in it, a AdamW, and its state_dict() leaves the state of that one out: a restart "
+        self.assertIn("optimizer, a Sam, has another optimizer in it, an AdamW, and its state_dict() leaves the state of that one out: a restart "
                       "begins that anew. Keep it too: also={\"base_optimizer\": optimizer.base_optimizer}", said.output[0])
+
+    def told(self, *optimizers):
+        """What is said after a step."""
+        for one in optimizers:
+            step(self.model, one)
+        with tempfile.TemporaryDirectory() as directory, self.assertLogs("causeway", "WARNING") as said:
+            TrainerState(directory, Solo(), list(optimizers), {}).check_after_a_step()
+        return said.output
+
+    def test_of_several_each_is_told_with_a_name_of_its_own(self):
+        said = self.told(*(Sam(self.model.parameters(), torch.optim.AdamW) for _ in range(2)))
+        for place, one in enumerate(said):
+            self.assertIn(f"also={{\"base_optimizer {place}\": optimizers[{place}].base_optimizer}}", one)
+
+    def test_the_outer_one_is_named_and_not_what_it_wraps_and_the_name_is_one_that_run_takes(self):
+        class Lookahead(Sam):
+            def __init__(self, parameters, base):
+                super().__init__(parameters, base)
+                self.optimizer = self.__dict__.pop("base_optimizer")
+
+            def step(self, closure=None):
+                self.optimizer.step()
+
+        (said,) = self.told(Lookahead(self.model.parameters(), torch.optim.AdamW))
+        self.assertRegex(said, "optimizer, a .*Lookahead, has another optimizer in it, an AdamW")
+        name, attribute = re.search(r"also=\{\"(.*)\": optimizer\.(.*)\}", said).groups()
+        self.assertEqual(attribute, "optimizer")
+        self.assertEqual(set(arguments.also({name: torch.optim.SGD(self.model.parameters())})), {name})
+
+    def test_ones_in_lists_and_dictionaries_are_found(self):
+        class Many(Sam):
+            def __init__(self, parameters, base):
+                super().__init__(parameters, base)
+                self.others = [self.__dict__.pop("base_optimizer")]
+                self.named = {"second": base(self.param_groups)}
+
+            def step(self, closure=None):
+                for one in (*self.others, *self.named.values()):
+                    one.step()
+
+        many = Many(self.model.parameters(), torch.optim.AdamW)
+        self.assertEqual(held(many), {"others[0]": many.others[0], "named['second']": many.named["second"]})
+        self.assertEqual(len(self.told(many)), 2)
+
+    def test_state_that_is_kept_as_copies_is_not(self):
+        """Such as in the host's memory."""
+        class Copies(Around):
+            def state_dict(self):
+                return {"base": copy.deepcopy(self.base_optimizer.state_dict()), "own": copy.deepcopy(list(self.state.values()))}
+
+        class KeptAsCopies(torch.optim.AdamW):
+            def state_dict(self):
+                return copy.deepcopy(super().state_dict())
+
+        sam = Sam(self.model.parameters(), KeptAsCopies)
+        with self.assertNoLogs("causeway", "WARNING"):
+            self.train(Copies(self.model.parameters(), torch.optim.AdamW))
+            self.train(sam, also={"base_optimizer": sam.base_optimizer})
+
+    def test_state_that_is_left_out_of_copies_is_told_of(self):
+        class Copies(Sam):
+            def state_dict(self):
+                return copy.deepcopy(super().state_dict())
+
+        self.assertEqual(len(self.told(Copies(self.model.parameters(), torch.optim.AdamW))), 1)
 
     def test_state_that_is_kept_is_not(self):
         sam = Sam(self.model.parameters(), torch.optim.AdamW)
@@ -101,18 +171,120 @@ class Within(unittest.TestCase):
         sam.base_optimizer.above = sam
         sam.again = sam.base_optimizer
         self.assertEqual({id(one) for one in held(sam).values()}, {id(sam.base_optimizer)})
+        self.train(sam, {"base": sam.base_optimizer})
+
+    def test_each_of_a_chain_is_copied_once(self):
+        bottom = Sam(self.model.parameters(), torch.optim.AdamW)
+        middle = Sam(self.model.parameters(), lambda *_, **__: bottom)
+        top = Begun(Sam(self.model.parameters(), lambda *_, **__: middle))
+        self.assertEqual([one.optimizer for one in top.held], [middle, bottom, bottom.base_optimizer])
+        self.assertEqual([one.held for one in top.held], [[], [], []])
+
+
+class Sparse(unittest.TestCase):
+    """Such a tensor has no one place in memory."""
+
+    def train(self, make, **also):
+        model = torch.nn.Embedding(4, 2, sparse=True)
+        with a_run(*PLAN) as (_, directory), self.assertNoLogs("causeway", "WARNING"):
+            optimizer = make(model.parameters())
+            with Run(model, optimizer, directory=directory, also=also) as run:
+                for one in run:
+                    optimizer.zero_grad()
+                    model(torch.tensor([0, 1])).sum().backward()
+                    optimizer.step()
+
+    def test_moments_are_kept(self):
+        self.train(lambda parameters: torch.optim.SGD(parameters, lr=0.1, momentum=0.9))
+
+    def test_so_they_are_in_an_optimizer_within_another_one_and_in_also(self):
+        class Both(Around):
+            def state_dict(self):
+                return {"base": self.base_optimizer.state_dict()}
+
+            def step(self, closure=None):
+                self.base_optimizer.step()
+
+        self.train(lambda parameters: Both(parameters, lambda groups, lr: torch.optim.SGD(groups, lr, momentum=0.9)),
+                   graph=torch.nn.ParameterDict({"edges": torch.nn.Parameter(torch.eye(2).to_sparse(), requires_grad=False)}))
+
+
+class Long(unittest.TestCase):
+    """A list of numbers that a program keeps."""
+    ELEMENTS = 300_000
+
+    def test_is_walked_without_a_set_for_each_element(self):
+        model = torch.nn.Linear(2, 2)
+        sam = Sam(model.parameters(), torch.optim.AdamW)
+        step(model, sam)
+        tracemalloc.start()
+        self.addCleanup(tracemalloc.stop)
+        self.assertEqual(len(tensors_of({"order": list(range(self.ELEMENTS)), "rows": [torch.ones(1)]})), 1)
+        self.assertLess(tracemalloc.get_traced_memory()[1], 60 * self.ELEMENTS)
+
+    def test_is_not_walked_where_no_optimizer_has_another_in_it(self):
+        class Order:
+            asked = 0
+
+            def state_dict(self):
+                self.asked += 1
+                return {}
+
+            def load_state_dict(self, state):
+                pass
+
+        model, order = torch.nn.Linear(2, 2), Order()
+        with tempfile.TemporaryDirectory() as directory:
+            state = TrainerState(directory, Solo(), [torch.optim.AdamW(model.parameters())], {"order": order})
+            before = order.asked
+            state.tell_left_out()
+            self.assertEqual(order.asked, before)
+
+
+class OfSeveralRanks(unittest.TestCase):
+    def test_what_one_cannot_walk_is_told_to_all(self):
+        class Breaks:
+            times = 0
+
+            def state_dict(self):
+                self.times += 1
+                if self.times == 3:  # when the run is entered, and after a step by what looks before
+                    raise KeyError("gone")
+                return {}
+
+            def load_state_dict(self, state):
+                pass
+
+        class Rank(Solo):
+            world, told = 2, None
+
+            def gather(self, value):
+                self.told = value
+                return [value, value]
+
+        model, ranks = torch.nn.Linear(2, 2), Rank()
+        sam = Sam(model.parameters(), torch.optim.AdamW)
+        with tempfile.TemporaryDirectory() as directory:
+            state = TrainerState(directory, ranks, [sam], {"breaks": Breaks()})
+            step(model, sam)
+            with self.assertRaises(KeyError):
+                state.check_after_a_step()
+            self.assertEqual(ranks.told, (None, "'gone'"))
+
+
+class Masters(torch.optim.SGD):
+    """In fp32, of parameters in bf16."""
+
+    def step(self, closure=None):
+        for p in self.param_groups[0]["params"]:
+            own = self.state[p].setdefault("master_param", p.detach().float())
+            own.sub_(p.grad, alpha=2 ** -12)
+            p.data.copy_(own)
 
 
 class OwnWeights(unittest.TestCase):
     def test_in_fp32_of_the_one_in_it_are_exchanged(self):
         """Otherwise its next step would take the regions' mean back."""
-        class Masters(torch.optim.SGD):
-            def step(self):
-                for p in self.param_groups[0]["params"]:
-                    own = self.state[p].setdefault("master_param", p.detach().float())
-                    own.sub_(p.grad, alpha=2 ** -12)
-                    p.data.copy_(own)
-
         model = torch.nn.Linear(2, 2).bfloat16()
         with torch.no_grad():
             model.weight.fill_(1.0)
@@ -129,28 +301,96 @@ class OwnWeights(unittest.TestCase):
 
 
 class AfterARestart(unittest.TestCase):
-    def check(self, kind, also):
-        """Its moments are those of one that was not stopped."""
-        def state_of(optimizer):
-            return TrainerState(directory, Solo(), [optimizer], also(optimizer))
+    def restarted(self, kind, also, base, model):
+        """An optimizer after a step, and the one that goes on from its state."""
+        def made():
+            optimizer = kind(model.parameters(), base)
+            return optimizer, TrainerState(directory, Solo(), [optimizer], also(optimizer))
 
         with tempfile.TemporaryDirectory() as directory:
-            torch.manual_seed(1)
-            model = torch.nn.Linear(2, 2)
-            optimizer = kind(model.parameters(), torch.optim.AdamW)
-            state = state_of(optimizer)
+            optimizer, state = made()
             step(model, optimizer)
             state.save(8)
-            again = kind(model.parameters(), torch.optim.AdamW)
-            self.assertEqual(state_of(again).resume(8), 8)
-            for p in model.parameters():
-                self.assertTrue(torch.equal(again.base_optimizer.state[p]["exp_avg"], optimizer.base_optimizer.state[p]["exp_avg"]))
+            again, state = made()
+            self.assertEqual(state.resume(8), 8)
+        return optimizer.base_optimizer, again.base_optimizer
+
+    FORMS = ((Sam, lambda optimizer: {"base_optimizer": optimizer.base_optimizer}), (Around, lambda optimizer: {}))
+
+    def check(self, kind, also):
+        """Its moments are those of one that was not stopped."""
+        model = torch.nn.Linear(2, 2)
+        before, after = self.restarted(kind, also, torch.optim.AdamW, model)
+        for p in model.parameters():
+            self.assertTrue(torch.equal(after.state[p]["exp_avg"], before.state[p]["exp_avg"]))
 
     def test_what_also_has_of_it_comes_back(self):
-        self.check(Sam, lambda optimizer: {"base_optimizer": optimizer.base_optimizer})
+        self.check(*self.FORMS[0])
 
     def test_so_does_state_in_a_form_of_its_own(self):
-        self.check(Around, lambda optimizer: {})
+        self.check(*self.FORMS[1])
+
+    def test_one_that_was_not_kept_before_begins_anew_and_says_so(self):
+        """Whoever follows the warning adds it to a run under way."""
+        model = torch.nn.Linear(2, 2)
+        with tempfile.TemporaryDirectory() as directory:
+            optimizer = Sam(model.parameters(), torch.optim.AdamW)
+            step(model, optimizer)
+            TrainerState(directory, Solo(), [optimizer], {}).save(8)
+            again = Sam(model.parameters(), torch.optim.AdamW)
+            with self.assertLogs("causeway", "WARNING") as said:
+                self.assertEqual(TrainerState(directory, Solo(), [again], {"base_optimizer": again.base_optimizer}).resume(8), 8)
+            self.assertEqual(len(said.output), 1)
+            self.assertIn("has no state of base_optimizer, which Run was not given then: it begins anew", said.output[0])
+            self.assertIn("old_p", again.state[model.weight])
+            with self.assertRaisesRegex(ValueError, "has no state of another"):
+                TrainerState(directory, Solo(), [again], {"another": torch.optim.AdamW(model.parameters())}).resume(8)
+
+    def test_its_weights_in_fp32_are_not_rounded_to_the_parameters_type(self):
+        for form in self.FORMS:
+            model = torch.nn.Linear(2, 2).bfloat16()
+            before, after = self.restarted(*form, Masters, model)
+            for p in model.parameters():
+                self.assertTrue(torch.equal(after.state[p]["master_param"], before.state[p]["master_param"]), form)
+                self.assertEqual(after.state[p]["master_param"].dtype, torch.float32)
+
+    def test_its_divided_moments_are_divided_again(self):
+        torch.distributed.init_process_group("gloo", store=torch.distributed.HashStore(), rank=0, world_size=1)
+        self.addCleanup(torch.distributed.destroy_process_group)
+        for form in self.FORMS:
+            model = torch.distributed.fsdp.fully_shard(torch.nn.Linear(2, 2))
+            before, after = self.restarted(*form, torch.optim.AdamW, model)
+            for p in model.parameters():
+                self.assertIsInstance(after.state[p]["exp_avg"], type(p.data))
+                self.assertTrue(torch.equal(after.state[p]["exp_avg"].full_tensor(), before.state[p]["exp_avg"].full_tensor()))
+            model(torch.ones(1, 2)).sum().backward()
+            after.step()
+
+    def test_divided_state_in_a_form_that_is_not_known_is_refused(self):
+        """Rather than given as what the next step fails of."""
+        class Flat(Around):
+            def state_dict(self):
+                return {"moments": [one["exp_avg"] for one in self.base_optimizer.state.values()]}
+
+            def load_state_dict(self, state):
+                pass
+
+        torch.distributed.init_process_group("gloo", store=torch.distributed.HashStore(), rank=0, world_size=1)
+        self.addCleanup(torch.distributed.destroy_process_group)
+        model = torch.distributed.fsdp.fully_shard(torch.nn.Linear(2, 2))
+        with self.assertRaisesRegex(ValueError, "has optimizer, a .*Flat, in a form of its own with divided tensors"):
+            self.restarted(Flat, lambda optimizer: {}, torch.optim.AdamW, model)
+        self.assertIn("Flat, has divided tensors in a state_dict() of a form of its own", self.said_after_a_step(Flat, model)[0])
+        self.assertEqual(self.said_after_a_step(Around, model), [])
+
+    def said_after_a_step(self, kind, model):
+        """Long before a restart."""
+        optimizer = kind(model.parameters(), torch.optim.AdamW)
+        step(model, optimizer)
+        with tempfile.TemporaryDirectory() as directory, self.assertLogs("causeway", "WARNING") as said:
+            TrainerState(directory, Solo(), [optimizer], {}).check_after_a_step()
+            logging.getLogger("causeway").warning("the end")
+        return said.output[:-1]
 
 
 if __name__ == "__main__":

@@ -139,27 +139,22 @@ def loss(value: Any) -> torch.Tensor | float:
             has = "complex numbers" if value.is_complex() else "no value, as it is on the meta device"
             raise ValueError(f"report() was given a tensor that has {has}: a loss is one real number")
         return value.detach()
-    if (number := real(value)) is None:
-        raise ValueError(f"report() was given {value!r}: a loss is a number, or a tensor of one")
-    return number
+    return real(value, "report() was given", "a loss is a number, or a tensor of one")
 
 
 def evaluated(value: Any) -> float:
     """What the program's `evaluate` gave."""
-    if (number := real(value)) is None:
-        raise ValueError(f"evaluate gave {value!r}: it must give the mean loss of the samples that it is asked for, as a number or a tensor "
-                         "of one")
-    return number
+    return real(value, "evaluate gave", "it must give the mean loss of the samples that it is asked for, as a number or a tensor of one")
 
 
-def real(value: Any) -> float | None:
-    """`value` as a float. None: it is not one number. A NumPy number that is complex would lose half of it."""
-    if not isinstance(value, SupportsFloat) or isinstance(value, (str, bytes)) or getattr(getattr(value, "dtype", None), "kind", "") == "c":
-        return None
+def real(value: Any, came: str, wanted: str) -> float:
+    """`value` as a float. Refused if it is not one number. A NumPy number that is complex would lose half of it."""
     try:
+        if not isinstance(value, SupportsFloat) or isinstance(value, (str, bytes)) or getattr(getattr(value, "dtype", None), "kind", "") == "c":
+            raise TypeError(f"it is a {type(value).__name__}")
         return float(value)
-    except (TypeError, ValueError, RuntimeError):
-        return None
+    except (TypeError, ValueError, RuntimeError) as error:
+        raise ValueError(f"{came} {value!r}: {wanted}") from error
 
 
 KeepWaiting = Callable[[str], Any]

@@ -11,7 +11,7 @@ from ..follow import AVERAGE, LOWEST, PART_BITS, PARTS, whole_number
 from .divided import DTensor, divided_as, whole
 from .marks import local_of, sample_of, writes_to
 from .memory import problem_of_read_only
-from .ranks import Group, Solo
+from .ranks import Group, Solo, agree
 
 log = logging.getLogger("causeway")
 
@@ -138,10 +138,9 @@ class Buffers:
                                  "start; or buffers=\"local\" in all regions leaves all of them in their regions")
             prefix, _, attribute = name.rpartition(".")
             self.all.append(Buffer(modules[prefix], attribute, plain_name(name), kind, ranks.leads))
-        if read_only := problem_of_read_only(named, "buffer"):
-            raise ValueError(read_only)
         self.take()
         self.leave_out()
+        agree(ranks, problem_of_read_only(((one.plain_name, one.now()) for one in self.all), "buffer"))
         self.entered = [one.mark() for one in self.all]
 
     def leave_out(self) -> None:

@@ -5,8 +5,9 @@ from collections.abc import Sequence
 
 import torch
 
-from .divided import DTensor, divided_as, whole
+from .divided import divided_as, whole
 from .marks import sample_of, writes_to
+from .memory import is_direct
 from .ranks import Group, Solo
 from .rounding import stochastic
 
@@ -58,9 +59,7 @@ class Exchanged:
         self.name, self.parameter, self.staging = name, parameter, staging
         self.optimizers, self.ranks = optimizers, ranks
         plain = parameter.detach()
-        # Then the worker reads and writes the parameter itself.
-        self.direct = (plain.device.type == "cpu" and plain.dtype == torch.float32 and plain.is_contiguous()
-                       and not isinstance(plain, DTensor))
+        self.direct = is_direct(plain)
         self.read = plain if self.direct else None  # the memory that the worker reads, on all ranks
         self.address = plain.data_ptr() if self.direct else 0
         self.start: torch.Tensor | None = None  # what a low-precision parameter was set to, if that is less exact than `host`

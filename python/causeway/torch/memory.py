@@ -4,16 +4,18 @@ from __future__ import annotations
 import bisect
 import itertools
 import pathlib
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 import torch
 
+from .divided import DTensor
 from .marks import local_of
 
 MAPS = pathlib.Path("/proc/self/maps")  # of Linux
+LINE = re.compile(r"([0-9a-f]+)-([0-9a-f]+) (\S+) ([0-9a-f]+) (\S+ \d+) *(.*)")
 BOOT = pathlib.Path("/proc/sys/kernel/random/boot_id")  # tells hosts apart
-ADVICE = "load weights without assign=True or mmap, or give the model torch.nn.Parameter(p.detach().clone())"
 Named = Iterable[tuple[str, torch.Tensor]]
 
 
@@ -31,6 +33,7 @@ class Area(NamedTuple):
     end: int
     rights: str
     file: str  # its device and number
+    path: str
     offset: int  # in the file
 
 
@@ -49,13 +52,21 @@ def places_of(named: Named) -> list[Place]:
     return sorted(place for number, (name, one) in enumerate(named) if (place := place_of(name, number, one)))
 
 
+def is_direct(tensor: torch.Tensor) -> bool:
+    """The worker reads and writes it where it is. Others are copied to memory of the worker's."""
+    return tensor.device.type == "cpu" and tensor.dtype == torch.float32 and tensor.is_contiguous() and not isinstance(tensor, DTensor)
+
+
 def problem_of_shared(named: Named) -> str | None:
-    """Two parameters over the same memory, as `a.data = b.data` makes them. One parameter in two modules has one name, and crosses once."""
-    for one, other in itertools.pairwise(places_of(named)):
+    """Two parameters over the same memory, as `a.data = b.data` makes them. One parameter in two modules has one name, and crosses once.
+    In fp32 both copies get the same value; rounding gives two."""
+    set_apart = [(name, one) for name, one in named if one.dtype != torch.float32 or is_direct(one.detach())]
+    for one, other in itertools.pairwise(places_of(set_apart)):
         if one.device == other.device and other.begin < one.end:
             first, second = sorted((one, other), key=lambda place: place.number)
             return (f"the parameters {first.name} and {second.name} share memory, so the run would set it twice: tie them as one parameter in "
-                    "both modules (a.weight = b.weight, not a.weight.data = b.weight.data), and make the optimizer after that")
+                    "both modules (a.weight = b.weight, not a.weight.data = b.weight.data), make the optimizer after that, and begin a new "
+                    "run, as that one has one name less")
     return None
 
 
@@ -63,14 +74,37 @@ def problem_of_read_only(named: Named, kind: str) -> str | None:
     """A file that is mapped to be read alone ends the process that writes there, with no word but SIGSEGV."""
     for place, area in areas_of(named):
         if "w" not in area.rights:
-            return f"the {kind} {place.name} lies in memory that can only be read, such as a file that is mapped: {ADVICE}"
+            attribute = place.name.rpartition(".")[2]
+            copy = (f"its module a copy (module.{attribute} = module.{attribute}.clone())" if kind == "buffer"
+                    else "the model torch.nn.Parameter(p.detach().clone())")
+            return (f"the {kind} {place.name} lies in memory that can only be read, such as a file that is mapped so: load without assign=True, "
+                    f"or give {copy}")
     return None
 
 
 def shared_places(named: Named) -> dict[str, str]:
     """Of parameters in memory that other processes may have too: where, by a text that is the same in each of them."""
-    found = {place.name: f"{area.file} {area.offset + place.begin - area.begin}" for place, area in areas_of(named) if "s" in area.rights}
-    return {name: f"{BOOT.read_text().strip()} {place}" for name, place in found.items()}
+    tensors = dict(named)
+    found = {place.name: f"{area.file} {area.offset + place.begin - area.begin}" for place, area in areas_of(tensors.items())
+             if "s" in area.rights and not is_device(area.path) and not is_pinned(tensors[place.name])}
+    try:
+        host = BOOT.read_text(errors="replace").strip() if found else ""
+    except OSError:
+        return {}
+    return {name: f"{host} {place}" for name, place in found.items()}
+
+
+def is_device(path: str) -> bool:
+    """All memory that a driver maps has the same number and offset, in every process."""
+    return path.startswith("/dev/") and not path.startswith(("/dev/shm/", "/dev/zero"))
+
+
+def is_pinned(tensor: torch.Tensor) -> bool:
+    """By a driver, for this process alone."""
+    try:
+        return local_of(tensor).is_pinned()
+    except (RuntimeError, NotImplementedError):
+        return False
 
 
 def problem_of_ranks(told: Sequence[Mapping[str, str]]) -> str | None:
@@ -96,11 +130,10 @@ def areas_of(named: Named) -> list[tuple[Place, Area]]:
 def mapped() -> list[Area]:
     """Of this process, in order. Nothing where the system does not tell."""
     try:
-        lines = MAPS.read_text(errors="replace").splitlines()
+        lines = MAPS.read_bytes().decode("utf-8", "replace").split("\n")  # names of files may hold whatever else ends a line
     except OSError:
         return []
     found = []
-    for addresses, rights, offset, device, file, *_ in map(str.split, lines):
-        begin, end = (int(address, 16) for address in addresses.split("-"))
-        found.append(Area(begin, end, rights, f"{device} {file}", int(offset, 16)))
+    for begin, end, rights, offset, file, path in (line.groups() for line in map(LINE.match, lines) if line):
+        found.append(Area(int(begin, 16), int(end, 16), rights, file, path, int(offset, 16)))
     return found

@@ -6,6 +6,8 @@ from typing import Any
 
 import torch
 
+from .divided import DTensor
+
 
 def like(value: Any, parts: Iterable[Any]) -> Any:
     """A list or tuple of the same type: a named tuple takes its parts one by one."""
@@ -18,6 +20,18 @@ def is_cast(saved: torch.Tensor, loaded: torch.Tensor) -> bool:
         return False
     fractions = saved.is_floating_point() and loaded.is_floating_point()
     return fractions or torch.equal(saved.to(loaded.device, loaded.dtype), loaded)
+
+
+def is_made_of(saved: Any, loaded: Any) -> bool:
+    """The same, but for the types of tensors."""
+    if torch.is_tensor(saved) and torch.is_tensor(loaded):
+        one, other = (part.to_local() if isinstance(part, DTensor) else part for part in (saved, loaded))
+        return one.shape == other.shape and torch.equal(one.to(other.device, other.dtype), other)
+    if isinstance(saved, dict) and isinstance(loaded, dict):
+        return saved.keys() == loaded.keys() and all(is_made_of(saved[key], loaded[key]) for key in saved)
+    if isinstance(saved, (list, tuple)) and isinstance(loaded, (list, tuple)):
+        return len(saved) == len(loaded) and all(map(is_made_of, saved, loaded))
+    return type(saved) is type(loaded)
 
 
 def with_types_of(saved: Any, loaded: Any) -> Any:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import math
+from collections.abc import Iterable
 from typing import Any
 
 import torch
@@ -57,7 +58,7 @@ def held(optimizer: torch.optim.Optimizer, above: tuple[torch.optim.Optimizer, .
     """Optimizers that this one has in it, with state of their own, by its attributes: SAM has one that steps, and so has Lookahead."""
     found: dict[str, torch.optim.Optimizer] = {}
     above = *above, optimizer
-    for name, one in vars(optimizer).items():
+    for name, one in attributes_of(optimizer):
         if isinstance(one, torch.optim.Optimizer) and all(one is not other for other in above):
             if one.state is not optimizer.state:
                 found[name] = one
@@ -65,12 +66,25 @@ def held(optimizer: torch.optim.Optimizer, above: tuple[torch.optim.Optimizer, .
     return found
 
 
+def attributes_of(optimizer: torch.optim.Optimizer) -> list[tuple[str, Any]]:
+    """And what is in lists, tuples and dictionaries among them."""
+    found: list[tuple[str, Any]] = []
+    for name, one in vars(optimizer).items():
+        found.append((name, one))
+        if isinstance(one, (list, tuple)):
+            found += ((f"{name}[{place}]", part) for place, part in enumerate(one))
+        elif isinstance(one, dict) and one is not optimizer.state:
+            found += ((f"{name}[{key!r}]", part) for key, part in one.items() if isinstance(part, torch.optim.Optimizer))
+    return found
+
+
 class Begun:
     """An optimizer as the run was entered with it. Some make their state when they are made, and never again."""
 
-    def __init__(self, optimizer: torch.optim.Optimizer) -> None:
+    def __init__(self, optimizer: torch.optim.Optimizer, within: Iterable[torch.optim.Optimizer] | None = None) -> None:
         self.optimizer = optimizer
-        self.held = [Begun(one) for one in held(optimizer).values()]
+        below = held(optimizer).values() if within is None else within
+        self.held = [Begun(one, ()) for one in {id(one): one for one in below}.values()]  # held() has those within these, too
         self.state = copied(dict(optimizer.state))
         self.groups = [{name: copied(value) for name, value in group.items() if name != "params"} for group in optimizer.param_groups]
 
@@ -155,6 +169,14 @@ def told_sizes(sizes: list[int]) -> str:
 def is_plain(state: Any) -> bool:
     """As PyTorch's optimizers have it. One around another may have a form of its own, which it alone can read."""
     return isinstance(state, dict) and "state" in state and "param_groups" in state
+
+
+def has_sizes_of(state: Any, optimizer: torch.optim.Optimizer) -> bool:
+    """`state`: is_plain()."""
+    try:
+        return isinstance(state["state"], dict) and sizes_of(state) == sizes_of({"param_groups": optimizer.param_groups})
+    except (KeyError, TypeError):
+        return False
 
 
 def check_sizes(optimizer: torch.optim.Optimizer, state: dict[str, Any], holder: str) -> None:

@@ -18,7 +18,7 @@ from .frozen import Frozen
 from .marks import HandedOut, Marks
 from .memory import problem_of_ranks, problem_of_read_only, problem_of_shared, shared_places
 from .optimizers import held
-from .ranks import Group, Solo
+from .ranks import Group, Solo, agree
 from .rounding import DROPPED_BITS
 from .shards import beginnings, problem_of as problem_of_shards, told_apart
 from .stages import Stages, first_difference, problem_of as problem_of_stages
@@ -80,10 +80,7 @@ class Parameters:
         return HandedOut([one.parameter for one in self.exchanged]) if self.exchanged else None
 
     def agree(self, problem: str | None) -> None:
-        """Raises on all ranks the problem of the first that has one."""
-        problem = next((told for told in self.ranks.gather(problem) if told), None)
-        if problem:
-            raise ValueError(problem)
+        agree(self.ranks, problem)
 
     def agreed_stages(self, named: dict[str, torch.nn.Parameter], whole_model: torch.nn.Module | None) -> Stages:
         """All ranks hold the same, unless each holds a stage of a whole model."""
@@ -205,10 +202,12 @@ class Parameters:
 
 
 def told_spoiled(name: str | None) -> str:
-    """What is not finite any more. A buffer may be meant so; then the region would sit out every round."""
-    kind, _, buffer = (name or "").partition(":")
+    """What is not finite any more, of which rank 0 knows the name. A buffer may be meant so; then the region would sit out every round."""
+    if name is None:
+        return "parameters or buffers (rank 0 names one) are"
+    kind, _, buffer = name.partition(":")
     if kind not in ("average", "lowest"):
-        return "the parameters are" if name is None else f"the parameters, such as {name}, are"
+        return f"the parameters, such as {name}, are"
     return (f"the buffer {buffer} (if it is meant, register it with persistent=False, or give buffers=\"local\" in all regions, and begin "
             "another run) is")
 

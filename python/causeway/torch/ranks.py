@@ -1,7 +1,6 @@
 """The processes of one region, which train together: rank 0 speaks for all, and the others hear what it was told."""
 from __future__ import annotations
 
-import contextlib
 import enum
 import logging
 import os
@@ -77,9 +76,11 @@ class Group:
         dist.broadcast(torch.tensor(message, dtype=torch.int64, device=self.device), self.source, self.group)
 
     def tell_error(self, error: BaseException) -> None:
-        with contextlib.suppress(RuntimeError):  # ranks that are gone, as Ctrl-C ends all of them: the error of this one is to be seen
+        try:
             self.tell(Kind.ERROR)
             dist.broadcast_object_list([str(error) or type(error).__name__], self.source, self.group, self.device)
+        except RuntimeError as problem:  # ranks that are gone, as Ctrl-C ends all of them: the error of this one is to be seen
+            error.add_note(f"The other ranks of this region were not told of it: {problem}")
 
     def hear(self) -> tuple[Kind, list[int]]:
         """What rank 0 told, once it is more than that it waits: (kind, numbers). Raises what it could not do."""
@@ -149,6 +150,13 @@ def ranks_told(group: dist.ProcessGroup | None = None) -> Solo | Group:
         log.warning("WORLD_SIZE is %s, and torch.distributed is not initialised, so this process enters the run by itself. If the processes "
                     "are the ranks of one region, call torch.distributed.init_process_group() before Run is entered", started)
     return found
+
+
+def agree(ranks: Solo | Group, problem: str | None) -> None:
+    """Raises on all ranks the problem of the first that has one."""
+    problem = next((told for told in ranks.gather(problem) if told), None)
+    if problem:
+        raise ValueError(problem)
 
 
 def everybody(ranks: Solo | Group, work: Callable[[], Value]) -> list[Value]:

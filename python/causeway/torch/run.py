@@ -336,8 +336,14 @@ class Run:
         self._parameters.take()
         if self._before is not None:
             self._tell_first_round(self._before, steps.round, taken)
-        spoiled = self._parameters.not_finite()  # on rank 0, which speaks
-        if self._agreed(lambda: spoiled is not None):
+        spoiled: str | None = None
+
+        def is_spoiled() -> bool:  # asked of rank 0, which alone finds the name
+            nonlocal spoiled
+            spoiled = self._parameters.not_finite()
+            return spoiled is not None
+
+        if self._agreed(is_spoiled):
             self._begin_anew(steps.round, taken, spoiled)
         self._sample = steps.first_sample + taken * self.samples_per_step
         if (steps.round + 1) % self.save_rounds == 0:  # before the region's state, which says that these steps were taken

@@ -2,6 +2,7 @@
 numbers, and whatever else has state_dict() and load_state_dict()."""
 from __future__ import annotations
 
+import contextlib
 import io
 import logging
 import os
@@ -15,9 +16,9 @@ import torch
 
 from .arguments import Stateful
 from .divided import DTensor
-from .nested import like
-from .optimizers import (Settings, check_kind, check_sizes, held, is_plain, keep_precision, kind_of, load_unnamed, owner_of, parameters_of,
-                         settings_of, tell_other_settings, types_of)
+from .nested import is_made_of, like
+from .optimizers import (Settings, check_kind, check_sizes, has_sizes_of, held, is_plain, keep_precision, kind_of, load_unnamed, owner_of,
+                         parameters_of, settings_of, tell_other_settings, types_of)
 from .ranks import Group, Solo, everybody
 from .trainer_files import OF_DISKS, TrainerFiles, check_readable
 
@@ -59,12 +60,37 @@ def divided_again(value: Any, parameter: Any) -> Any:
     return value
 
 
+def tensors_of(value: Any) -> list[torch.Tensor]:
+    """In nested state, of this rank. Lists may be long."""
+    found, left = list[torch.Tensor](), [value]
+    while left:
+        one = left.pop()
+        if torch.is_tensor(one):
+            found.append(one.to_local() if isinstance(one, DTensor) else one)
+        elif isinstance(one, (dict, list, tuple)):
+            left.extend(one.values() if isinstance(one, dict) else one)
+    return found
+
+
 def places_of(value: Any) -> set[int]:
-    """In memory, of the tensors in nested state. A copy has another."""
-    if torch.is_tensor(value):
-        return {(value.to_local() if isinstance(value, DTensor) else value).data_ptr()} - {0}
-    parts = value.values() if isinstance(value, dict) else value if isinstance(value, (list, tuple)) else ()
-    return set[int]().union(*map(places_of, parts))
+    """In memory, of the tensors in nested state. A copy has another, and a sparse one has no one place."""
+    found = set()
+    for one in tensors_of(value):
+        with contextlib.suppress(RuntimeError, NotImplementedError):
+            found.add(one.data_ptr())
+    return found - {0}
+
+
+def told_kind(optimizer: torch.optim.Optimizer) -> str:
+    kind = type(optimizer).__qualname__
+    return f"{'an' if kind[0] in 'AEIOU' else 'a'} {kind}"
+
+
+def told_also(name: str, attribute: str) -> str:
+    """What keeps the state of an optimizer that the optimizer `name` has as `attribute`. Names that Run uses itself are refused there."""
+    number = name.removeprefix("optimizer")
+    key = ("inner optimizer" if attribute == "optimizer" else attribute) + number
+    return f"also={{\"{key}\": {f'optimizers[{number.strip()}]' if number else name}.{attribute}}}"
 
 
 def without_tensors(value: Any) -> Any:
@@ -133,6 +159,7 @@ class TrainerState:
         self.groups, self.told_grown = {name: len(one.param_groups) for name, one in self.optimizers.items()}, False
         self.given: dict[str, list[Settings]] = {name: settings_of(one) for name, one in self.optimizers.items()}
         self.also: dict[str, Any] = {**also, **self.optimizers}
+        self.steppers = {name: one for name, one in self.also.items() if isinstance(one, torch.optim.Optimizer)}
         self.check_readable()  # now, rather than when the first file is written
         self.is_kept = any(ranks.gather(bool(self.also)))  # on one rank: then all take part
 
@@ -147,18 +174,32 @@ class TrainerState:
         """An optimizer makes its state in its first step. Called by all ranks, once."""
         if self.is_kept:
             everybody(self.ranks, self.check_readable)
-            self.tell_left_out()
+            everybody(self.ranks, self.tell_left_out)
+            everybody(self.ranks, self.tell_strange_parts)
 
     def tell_left_out(self) -> None:
         """Of an optimizer within another one whose state_dict() leaves its state out, as SAM's does."""
-        kept = {place for name in self.also for place in places_of(self.state_of(name))}
-        for name, one in self.optimizers.items():
-            for attribute, below in held(one).items():
+        around = {name: within for name, one in self.optimizers.items() if (within := held(one))}
+        if not around:
+            return
+        states = {name: self.state_of(name) for name in self.also}
+        kept = places_of(list(states.values()))
+        for name, within in around.items():
+            own = states[name]["state"] if is_plain(states[name]) else states[name]  # it may have copies
+            has_all = len(tensors_of(own)) >= sum(len(tensors_of(dict(one.state))) for one in (self.optimizers[name], *within.values()))
+            for attribute, below in within.items():
                 places = places_of(dict(below.state))
-                if places and not places & kept and self.ranks.leads:
-                    log.warning("%s, a %s, has another optimizer in it, a %s, and its state_dict() leaves the state of that one out: a restart "
-                                "begins that anew. Keep it too: also={\"%s\": optimizer.%s}", name, kind_of(one), kind_of(below),
-                                attribute, attribute)
+                if has_all or not places or places & kept or any(one is below for one in self.also.values()) or not self.ranks.leads:
+                    continue
+                log.warning("%s, %s, has another optimizer in it, %s, and its state_dict() leaves the state of that one out: a restart begins that "
+                            "anew. Keep it too: %s", name, told_kind(self.optimizers[name]), told_kind(below), told_also(name, attribute))
+
+    def tell_strange_parts(self) -> None:
+        """A restart refuses them."""
+        for name, one in self.steppers.items():
+            if has_strange_parts(self.state_of(name), [one, *held(one).values()]) and self.ranks.leads:
+                log.warning("%s, %s, has divided tensors in a state_dict() of a form of its own, which a restart cannot go on from: let it have "
+                            "those of the optimizers in it", name, told_kind(one))
 
     def state_of(self, name: str) -> Any:
         return own_parts(self.also[name].state_dict())
@@ -209,8 +250,8 @@ class TrainerState:
         return None
 
     def state(self) -> dict[str, Any]:
-        kinds = {name: kind_of(one) for name, one in self.optimizers.items()}
-        types = {name: types_of(one) for name, one in self.optimizers.items()}
+        kinds = {name: kind_of(one) for name, one in self.steppers.items()}
+        types = {name: types_of(one) for name, one in self.steppers.items()}
         return {**{name: self.state_of(name) for name in self.also}, **random_numbers(), KINDS: kinds, GIVEN: self.given, TYPES: types}
 
     def after_a_restart(self) -> str:
@@ -245,7 +286,7 @@ class TrainerState:
             return
         if position is not None:
             others = sorted(set(self.also) - set(self.optimizers))
-            more = (f". So does what `also` has ({', '.join(others)}): a loader of data that is among it reads again what was read since"
+            more = (f". What `also` has ({', '.join(others)}) goes on from there too: a loader among it reads again what was read since"
                     if others else "")
             log.warning("the optimizer goes on from its state at sample %d; the region is at sample %d%s", position, sample, more)
         elif sample > 0:  # the region has trained before
@@ -269,10 +310,16 @@ class TrainerState:
     def take_up(self, position: int) -> None:
         state = self.files.read(position)
         missing = sorted(set(self.also) - set(state))
-        if missing:
+        within = [below for one in self.optimizers.values() for below in held(one).values()]
+        anew = [name for name in missing if any(self.also[name] is one for one in within)]
+        if len(anew) < len(missing):
             raise ValueError(f"{self.files.at(position)} has no state of {', '.join(missing)}: {AS_BEFORE}")
+        if anew and self.ranks.leads:
+            log.warning("%s has no state of %s, which Run was not given then: it begins anew", self.files.at(position), ", ".join(anew))
         for name, one in self.also.items():
-            if name in self.optimizers:
+            if name in anew:
+                continue
+            if name in self.steppers:
                 self.take_up_optimizer(name, state, f"{self.files.at(position)} has {name}")
             else:
                 one.load_state_dict(state[name])
@@ -280,20 +327,21 @@ class TrainerState:
         set_random_numbers(state)
 
     def take_up_optimizer(self, name: str, state: Mapping[str, Any], holder: str) -> None:
-        one = self.optimizers[name]
-        if not is_plain(state[name]):
-            check_kind(one, state.get(KINDS, {}).get(name, kind_of(one)), holder, AS_BEFORE)
-            one.load_state_dict(state[name])
+        one, own = self.steppers[name], state[name]
+        kind, types = (state.get(what, {}).get(name) for what in (KINDS, TYPES))
+        if is_plain(own):
+            check_sizes(one, own, holder)
+        if kind is not None:
+            check_kind(one, kind, holder, AS_BEFORE)
+        if not is_plain(own):
+            take_up_own_form(one, own, types, holder)
             return
-        check_sizes(one, state[name], holder)
-        own = placed(state[name], one)
-        kind = state.get(KINDS, {}).get(name)
-        if kind is None:
+        own = placed(own, one)
+        if kind is None and name in self.optimizers:
             load_unnamed(one, own, holder, AS_BEFORE)
         else:
-            check_kind(one, kind, holder, AS_BEFORE)
             one.load_state_dict(own)
-        keep_precision(one, own, state.get(TYPES, {}).get(name))
+        keep_precision(one, own, types)
 
     def compare_settings(self, given: Mapping[str, list[Settings]]) -> None:
         """`given`: by the program of before. What it gave then stays known, so that every start tells of it that goes on with it."""
@@ -309,3 +357,43 @@ def placed(state: dict[str, Any], optimizer: torch.optim.Optimizer) -> dict[str,
     """An optimizer numbers its parameters in the order of its groups. What it keeps by a name is of none of them, and not divided."""
     parameters = parameters_of(optimizer)
     return {**state, "state": {key: divided_again(one, owner_of(key, parameters)) for key, one in state["state"].items()}}
+
+
+def take_up_own_form(optimizer: torch.optim.Optimizer, state: Any, types: list[str] | None, holder: str) -> None:
+    """Of one around another, which alone can read it. What in it is as PyTorch's optimizers have it is of the one or the other."""
+    steppers = [optimizer, *held(optimizer).values()]
+    if has_strange_parts(state, steppers):
+        raise ValueError(f"{holder}, a {type(optimizer).__qualname__}, in a form of its own with divided tensors, and Run does not know of which "
+                         "parameters these are: delete the file to begin it anew, and let its state_dict() have those of the optimizers in it")
+    state = placed_within(state, steppers)
+    optimizer.load_state_dict(state)
+    for part in plain_parts(state):
+        for one in steppers:
+            if has_sizes_of(part, one) and is_made_of(part, one.state_dict()):
+                keep_precision(one, part, types)
+
+
+def placed_within(value: Any, steppers: list[torch.optim.Optimizer]) -> Any:
+    if is_plain(value) and (owner := next((one for one in steppers if has_sizes_of(value, one)), None)) is not None:
+        return placed(value, owner)
+    if isinstance(value, dict):
+        return {key: placed_within(one, steppers) for key, one in value.items()}
+    if isinstance(value, (list, tuple)):
+        return like(value, (placed_within(one, steppers) for one in value))
+    return value
+
+
+def plain_parts(value: Any) -> list[dict[str, Any]]:
+    if is_plain(value):
+        return [value]
+    parts = value.values() if isinstance(value, dict) else value if isinstance(value, (list, tuple)) else ()
+    return [found for part in parts for found in plain_parts(part)]
+
+
+def has_strange_parts(value: Any, steppers: list[torch.optim.Optimizer]) -> bool:
+    """Of divided tensors, of which nothing says what parameters they are of."""
+    if is_plain(value) and any(has_sizes_of(value, one) for one in steppers):
+        return False
+    if isinstance(value, dict):
+        return LOCAL in value or any(has_strange_parts(one, steppers) for one in value.values())
+    return isinstance(value, (list, tuple)) and any(has_strange_parts(one, steppers) for one in value)
