@@ -9,6 +9,11 @@ const Member* Membership::find(const std::string& region) const {
   return found == members.end() ? nullptr : &*found;
 }
 
+bool Membership::trains(const std::string& region) const {
+  const Member* member = find(region);
+  return member != nullptr && !member->witness;
+}
+
 bool Membership::votes(const std::string& region, const std::string& incarnation) const {
   const Member* member = find(region);
   return member != nullptr && !incarnation.empty() && member->incarnation == incarnation;

@@ -40,6 +40,7 @@ struct Membership {
   bool operator==(const Membership&) const = default;
 
   const Member* find(const std::string& region) const;
+  bool trains(const std::string& region) const;  // a member, and no witness
   bool votes(const std::string& region, const std::string& incarnation) const;
   std::size_t voters() const;
   // A strict majority of all members, voting or not: fewer votes than this decide no round.

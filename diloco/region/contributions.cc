@@ -135,9 +135,8 @@ bool Contributions::judge(const std::string& peer, const Contribution& contribut
   const bool has_payload = contribution.sits_out || contribution.payload.size_bytes > 0;
   const bool ours = contribution.run_id == history_.run_id() && contribution.part <= kPartMax;
   // Before a joiner has the log any name would do, so everybody speaks for itself alone.
-  const bool member = membership.members.empty()
-                          ? contribution.region == peer
-                          : membership.regions().contains(contribution.region);
+  const bool member = membership.members.empty() ? contribution.region == peer
+                                                 : membership.trains(contribution.region);
   if (!ours || !member || !has_payload) {
     const char* what = has_payload ? "is not its own" : "has no payload";
     out_.note(Note::Severity::warning,

@@ -138,11 +138,11 @@ std::vector<std::string> Peers::that_read_other(const DataDigest& data) const {
   return differing;
 }
 
-std::map<Snapshot, Round> Peers::leaps_of(const std::set<std::string>& regions) const {
+std::map<Snapshot, Round> Peers::leaps_of(const Membership& members) const {
   constexpr std::size_t kLeapsMax = 2;
   std::map<Snapshot, Round> leaps;
   for (const auto& [name, peer] : peers_) {
-    if (!regions.contains(name) || !peer.status) continue;
+    if (!peer.status || peer.status->leaps.empty() || !members.trains(name)) continue;
     const Round applied = peer.status->applied ? peer.status->applied->version : 0;
     for (const Snapshot& leap :
          std::span(peer.status->leaps).first(std::min(kLeapsMax, peer.status->leaps.size()))) {

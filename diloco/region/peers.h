@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "diloco/log/membership.h"
 #include "diloco/log/messages.h"
 #include "diloco/region/action.h"
 
@@ -61,7 +62,7 @@ class Peers {
 
   // The snapshots that these regions go on from, as they said last, each with the first round whose
   // payloads they still need after it. Two of each region: more would be a lie.
-  std::map<Snapshot, Round> leaps_of(const std::set<std::string>& regions) const;
+  std::map<Snapshot, Round> leaps_of(const Membership& members) const;
   // It said so: docs/rounds.md.
   bool awaits_snapshot(const std::string& peer) const;
 

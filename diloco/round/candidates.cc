@@ -101,16 +101,17 @@ bool Candidates::can_supply(const CommitRecord& draft, const std::set<std::strin
 
 std::size_t holders_required(const Membership& membership, const std::set<std::string>& up,
                              bool hurried) {
-  const std::set<std::string> regions = membership.regions();
+  const std::size_t regions = membership.region_count();
   const std::size_t voters = std::max<std::size_t>(membership.voters(), 1);
-  const std::size_t witnesses = membership.members.size() - regions.size();
-  const std::size_t wanted = std::min(std::max<std::size_t>(2, (voters - 1) / 2 + 1),
-                                      std::max<std::size_t>(1, regions.size()));
+  const std::size_t witnesses = membership.members.size() - regions;
+  const std::size_t wanted =
+      std::min(std::max<std::size_t>(2, (voters - 1) / 2 + 1), std::max<std::size_t>(1, regions));
   if (!hurried) return wanted;
   const std::size_t majority = voters / 2 + 1;
   const std::size_t least = majority > witnesses ? majority - witnesses : 1;
-  const auto reachable = std::ranges::count_if(
-      regions, [&up](const std::string& region) { return up.contains(region); });
+  const auto reachable = std::ranges::count_if(membership.members, [&up](const Member& member) {
+    return !member.witness && up.contains(member.region);
+  });
   return std::min(wanted, std::max(least, static_cast<std::size_t>(reachable)));
 }
 

@@ -19,8 +19,8 @@ void DataCheck::check(bool just_attached, Time now) {
   if (region_.peers.any_read_the_same(*own)) region_.worker.prove_data();
   just_attached_ = just_attached_ || just_attached;
   // Before the log says who the members are, nobody knows which regions are most of them.
-  const std::set<std::string> members = region_.agreement.members().regions();
-  if (!members.contains(region_.options.self)) return;
+  const Membership& members = region_.agreement.members();
+  if (!members.trains(region_.options.self)) return;
   const bool attached = std::exchange(just_attached_, false);
   if (attached && !(began_with_ && same_data(*began_with_, *own))) {
     began_with_ = own;
@@ -30,7 +30,7 @@ void DataCheck::check(bool just_attached, Time now) {
   if (most_read_the_same()) may_be_in_doubt_ = false;
   notice_changes(now);
   std::vector<std::string> others = region_.peers.that_read_other(*own);
-  std::erase_if(others, [&](const std::string& peer) { return !members.contains(peer); });
+  std::erase_if(others, [&](const std::string& peer) { return !members.trains(peer); });
   const auto judged = std::ranges::count_if(
       others, [&](const std::string& peer) { return !may_be_changing(peer, now); });
   const bool all_judged = judged == std::ssize(others);
@@ -40,7 +40,8 @@ void DataCheck::check(bool just_attached, Time now) {
   if (others.empty()) return;
   const std::set<std::string> names(others.begin(), others.end());
   const bool news = std::exchange(told_of_data_, names) != names;
-  const std::size_t most = begins ? (members.size() + 1) / 2 : members.size() / 2 + 1;
+  const std::size_t count = members.region_count();
+  const std::size_t most = begins ? (count + 1) / 2 : count / 2 + 1;
   if (static_cast<std::size_t>(judged) >= most) return region_.out.end(2, difference(others));
   if (news) region_.out.note(Note::Severity::warning, difference(others));
 }

@@ -86,7 +86,7 @@ void Decider::set_applied(const std::string& region, const std::optional<Applied
 }
 
 void Decider::attach(const std::string& region) {
-  if (membership_.regions().contains(region)) attached_.insert(region);
+  if (membership_.trains(region)) attached_.insert(region);
 }
 
 void Decider::add(const Contribution& contribution, const std::string& holder,
@@ -122,11 +122,11 @@ Decider::Verdict Decider::decide(const Steps& steps, Time now) {
 
 // So many sit this round out that the others, all of them, are too few.
 bool Decider::hopeless() const {
-  const std::set<std::string> regions = membership_.regions();
-  const auto possible = std::ranges::count_if(regions, [this](const std::string& region) {
-    return !sits_out(region) || std::ranges::any_of(usable_, [&region](const ContributionKey& key) {
-      return key.region == region;
-    });
+  const auto can_contribute = [this](const std::string& region) {
+    return !sits_out(region) || std::ranges::count(usable_, region, &ContributionKey::region) > 0;
+  };
+  const auto possible = std::ranges::count_if(membership_.members, [&](const Member& member) {
+    return !member.witness && can_contribute(member.region);
   });
   return static_cast<std::size_t>(possible) < contributions_min();
 }
@@ -346,13 +346,14 @@ bool Decider::settled(const std::string& region) const {
 // A round that one of two regions may fill alone, with a witness, waits no longer than for work:
 // the other's worker may be gone, and this region is to go on without it.
 bool Decider::rests_on_one_word() const {
-  const std::map<std::string, Digest> states = states_.known(candidates_);
+  const std::optional<std::string> only =
+      round_ == 0 ? std::nullopt : states_.only_known(candidates_);
+  if (!only) return false;
   const bool alone = contributors() < 2;
-  if (round_ == 0 || states.size() != 1 || (alone && options_.contributions_min > 0)) return false;
+  if (alone && options_.contributions_min > 0) return false;
   const std::set<std::string>& others = alone ? attached_ : membership_.regions();
-  return std::ranges::any_of(others, [this, &states](const std::string& region) {
-    return up_.contains(region) && !states.contains(region);
-  });
+  return std::ranges::any_of(
+      others, [&](const std::string& region) { return region != *only && up_.contains(region); });
 }
 
 std::optional<Time> Decider::deadline() const {

@@ -88,7 +88,7 @@ void RoundProtocol::settle() {
   beginning_.check(now_);
   fetch();
   region_.report.set_awaits_snapshot(catch_up_.awaits_snapshot());
-  region_.spool.release_older(region_.peers.leaps_of(region_.agreement.members().regions()));
+  region_.spool.release_older(region_.peers.leaps_of(region_.agreement.members()));
   region_.spool.release_old(region_.worker.applied());
   orders_.instruct(now_);
   exchange_.tell_gathered(now_);

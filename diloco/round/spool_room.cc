@@ -156,7 +156,7 @@ bool SpoolRoom::held_elsewhere(Round round) const {
 bool SpoolRoom::is_past(const std::string& peer, Round round) const {
   const Status* status = region_.peers.status(peer);
   return status != nullptr && status->applied && status->applied->version > round &&
-         region_.agreement.members().regions().contains(peer);
+         region_.agreement.members().trains(peer);
 }
 
 // Everybody else, or two: more than the leader counts on when it lists a payload.

@@ -37,6 +37,21 @@ std::map<std::string, Digest> StartStates::known(const Candidates& candidates) c
   return states;
 }
 
+// Asked at every event, so it makes no map of all.
+std::optional<std::string> StartStates::only_known(const Candidates& candidates) const {
+  std::optional<std::string> only;
+  for (const auto& [region, applied] : applied_) {
+    if (applied.version != round_) continue;
+    if (only) return std::nullopt;
+    only = region;
+  }
+  for (const Contribution* made : candidates.first_to(round_)) {
+    if (only && *only != made->region) return std::nullopt;
+    only = made->region;
+  }
+  return only;
+}
+
 std::optional<Digest> StartStates::agreed(const Candidates& candidates,
                                           const Membership& membership) const {
   if (round_ == 0 && membership.origin) return membership.origin->state;

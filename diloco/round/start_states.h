@@ -25,6 +25,8 @@ class StartStates {
 
   // By region, of those that stand at this round.
   std::map<std::string, Digest> known(const Candidates& candidates) const;
+  // The only region of which that is known; none if there are several, or there is none.
+  std::optional<std::string> only_known(const Candidates& candidates) const;
   // The state that more than half of the regions start from, of those that stand at this round;
   // after a tie, of all.
   std::optional<Digest> agreed(const Candidates& candidates, const Membership& membership) const;

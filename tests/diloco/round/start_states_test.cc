@@ -76,6 +76,17 @@ TEST_F(StartStatesTest, ARegionStartsFromWhatItContributedFrom) {
   EXPECT_EQ(agreed(), 2);
 }
 
+TEST_F(StartStatesTest, KnowsWhetherOneRegionStandsAlone) {
+  EXPECT_EQ(states_.only_known(candidates_), std::nullopt);
+  apply(1, "b", kRound - 1);
+  candidates_.add(made_from(6, "b"), "c", 100);  // b has not said so
+  apply(1, "a");
+  contribute(2, "a");
+  EXPECT_EQ(states_.only_known(candidates_), "a");
+  contribute(2, "c");
+  EXPECT_EQ(states_.only_known(candidates_), std::nullopt);
+}
+
 TEST_F(StartStatesTest, AFirstRoundStartsFromTheOriginOfAFork) {
   membership_.origin.emplace().state = {9};
   contribute(1, "a");
