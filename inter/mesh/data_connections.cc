@@ -171,7 +171,7 @@ std::string DataConnections::why_stalled(const DataConnection& data, Clock::time
 // What they took when the path was free, or seemed so, would be on its way for minutes before what
 // is needed now; and TCP on them holds windows of then, and loses most of what it sends. Likewise
 // once the path is free again: BBR, which has waited in its queue for long, takes a minute to see
-// that. It is where bytes are under way and no heartbeat waits.
+// that. A path is free where bytes are under way and no heartbeat waits.
 void DataConnections::begin_anew(Clock::time_point now, Clock::duration answer) {
   const bool crowded = meter_.is_crowded(now);
   const bool begins = crowded && !crowded_;

@@ -1,5 +1,6 @@
 // Connections that drop or go silent in the middle of a transfer.
 #include <functional>
+#include <memory>
 
 #include <asio/steady_timer.hpp>
 
@@ -120,11 +121,12 @@ TEST_F(ProxyTest, AConnectionWhoseBytesAProxyKeepsIsReplaced) {
   a().mesh->push_blob("b", kept);
   unsigned seed = 2;
   asio::steady_timer timer(context_);
+  const auto body = std::make_shared<bool>();  // one that has expired is heard after it, too
   const std::function<void()> push_more = [&] {
     a().mesh->push_blob("b", a().spool.put(make_bytes(kPushedBytes, ++seed)));
     timer.expires_after(std::chrono::milliseconds(50));
-    timer.async_wait([&push_more](const std::error_code& ended) {
-      if (!ended) push_more();
+    timer.async_wait([&push_more, alive = std::weak_ptr(body)](const std::error_code& ended) {
+      if (!ended && !alive.expired()) push_more();
     });
   };
   push_more();
