@@ -79,7 +79,7 @@ class Transfers {
     const std::uint8_t what = input.next();
     const BlobId& id = ids_[input.next() % ids_.size()];
     const std::uint64_t chunk = input.next() % chunk_count(id.size_bytes);
-    switch (what % 16) {
+    switch (what % 18) {
       case 0:
         return sender_->push(id);
       case 1:
@@ -90,7 +90,7 @@ class Transfers {
       case 3:
         return sender_->on_complete(id);
       case 4:
-        return sender_->on_decline({id, "no"});
+        return sender_->on_decline({id, chunk % 2 == 0 ? "no" : ""});
       case 5:
         return sender_->on_new_session();
       case 6:
@@ -109,6 +109,8 @@ class Transfers {
         return restart();
       case 13:
         return deliver_answer();
+      case 14:
+        return receiver_->forgo(id);
       default:
         return draw(chunk);
     }
@@ -132,6 +134,7 @@ class Transfers {
     const BlobId& id = ids_[2];
     for (int i = 0; i < 200 && !spool_->has(id); ++i) {
       if (i % 50 == 0) sender_->push(id);
+      if (i % 50 == 0) receiver_->want(id);  // it may have been forgone
       while (const auto frame = sender_->next_control()) control(*frame);
       draw(0);
       settle();
