@@ -18,8 +18,7 @@
 namespace causeway::inter {
 
 // Why data connections end where a path becomes crowded.
-inline constexpr const char* kPathChanged =
-    "the path is full and slow since a moment, or free again";
+inline constexpr const char* kPathChanged = "the path has just become full, or free again";
 
 class DataConnections {
  public:

@@ -69,8 +69,8 @@ std::string dial_only_warning(const diloco::Membership& membership, const diloco
 
 std::string why_not_taken(const std::string& status_json, std::chrono::seconds patience) {
   const std::string untaken = fmt::format(
-      "the run has not taken the change in {} s, and may still do so (`causeway members "
-      "list`): ",
+      "the run has not taken the change in {} s, but may still take it (`causeway members list` "
+      "tells): ",
       patience.count());
   const auto status = parse_object(status_json);
   if (status && get<std::string>(*status, "leader").empty())

@@ -51,8 +51,9 @@ TEST(AskedMember, IsTakenByALeaderAlone) {
   const std::chrono::seconds patience{60};
   const std::string led = R"({"leader": "open", "waiting": "open to decide round 3"})";
   const std::string unled = R"({"leader": "", "waiting": "a leader, which cannot be elected"})";
-  EXPECT_THAT(why_not_taken(led, patience),
-              HasSubstr("in 60 s, and may still do so (`causeway members list`): most of its"));
+  EXPECT_THAT(
+      why_not_taken(led, patience),
+      HasSubstr("in 60 s, but may still take it (`causeway members list` tells): most of its"));
   EXPECT_THAT(why_not_taken(led, patience), HasSubstr("Ask at the leader, which is open. "));
   const std::string leads = R"({"leader": "open", "region": "open"})";
   EXPECT_THAT(why_not_taken(leads, patience), HasSubstr("This region leads: "));

@@ -18,6 +18,7 @@
 #include "apps/run/config/parsed_config.h"
 #include "apps/run/region/region_files.h"
 #include "apps/run/tune/calibration.h"
+#include "apps/run/tune/grid.h"
 #include "apps/run/tune/loss_table.h"
 #include "apps/run/tune/plan.h"
 #include "inter/base/file.h"
@@ -108,6 +109,8 @@ TEST_F(TuneTest, WhatIsNamedTwiceIsTriedOnce) {
   once.grid.variants = {diloco::tuner::Variant::eager};
   twice.grid.variants = {diloco::tuner::Variant::eager, diloco::tuner::Variant::eager};
   EXPECT_EQ(tuned(twice).forecast.rows.size(), tuned(once).forecast.rows.size());
+  const Config config = load_config(twice.config, {}, Trainer::built_in);
+  EXPECT_EQ(overlaps_of(twice.grid, config).size(), 1U) << "it would be calibrated twice";
 }
 
 TEST_F(TuneTest, ARegionThatIsNoneIsRefusedBeforeAnythingIsMeasured) {
@@ -152,6 +155,9 @@ TEST_F(TuneTest, APriceThatWouldBeOverlookedIsRefused) {
         "price = [{from='us', to='eu', per_gb=1}, {from='us', to='eu', per_gb=2}]\n"}) {
     EXPECT_THROW(load_prices(write("bad.toml", text), known), ConfigError) << text;
   }
+  // As a table of all pairs has it.
+  EXPECT_NO_THROW(
+      load_prices(write("table.toml", "[[price]]\nfrom='us'\nto='us'\nper_gb=0\n"), known));
 }
 
 TEST(TuneCalibration, IsKeptForTheSameModelAndDataWhateverKAndSeed) {

@@ -160,6 +160,16 @@ TEST_F(ContributionIntakeTest, KeepsTheSnapshotOfTheLastVersionAfterTheEnd) {
   EXPECT_TRUE(region_->directory_.spool().has(kept->blob));
 }
 
+// A worker that was left behind may still write one on its way to the end.
+TEST_F(ContributionIntakeTest, TakesNoOtherSnapshotThanTheLastAfterTheEnd) {
+  begin();
+  region_->ending_.finish({0, "the run is complete"});
+  region_->ending_.close();
+  intake_->take_snapshot({.version = 3}, file(2000));
+  copy();
+  EXPECT_TRUE(region_->directory_.spool().complete().empty());
+}
+
 TEST_F(ContributionIntakeTest, TakesNoSnapshotOnceItWasStopped) {
   begin();
   region_->ending_.finish({130, "interrupted"});

@@ -21,18 +21,10 @@ class NeedsTest : public ::testing::Test {
     return {.hash = {static_cast<std::uint8_t>(round)}, .size_bytes = 100};
   }
   static PersistentState state() {
-    PersistentState state = state_of_a({"a", "b", "c"});
-    for (Round round = 0; round < kRecords; ++round) {
-      CommitRecord record;
-      record.run_id = "run1";
-      record.round = round;
-      record.next_k = 4;
-      record.participants = {
+    return state_of_a({"a", "b", "c"}, kRecords, [](Round round) {
+      return std::vector<Participant>{
           {.region = "b", .round = round, .weight = 1, .payload = listed(round)}};
-      state.raft.log.push_back({.term = 1, .body = record});
-    }
-    state.raft.committed = state.raft.log.size();
-    return state;
+    });
   }
   NeedsTest() {
     for (const char* peer : {"b", "c"}) region_.peers.set_up(peer, std::string(peer) + "'s disk");

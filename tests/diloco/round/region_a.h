@@ -33,6 +33,22 @@ inline PersistentState state_of_a(const std::vector<std::string>& members) {
   return state;
 }
 
+// The same after so many rounds. `listed`: the participants of each.
+template <typename Listed>
+PersistentState state_of_a(const std::vector<std::string>& members, Round rounds, Listed listed) {
+  PersistentState state = state_of_a(members);
+  for (Round round = 0; round < rounds; ++round) {
+    CommitRecord record;
+    record.run_id = "run1";
+    record.round = round;
+    record.next_k = 4;
+    record.participants = listed(round);
+    state.raft.log.push_back({.term = 1, .body = record});
+  }
+  state.raft.committed = state.raft.log.size();
+  return state;
+}
+
 inline Contribution made_by(const std::string& region) {
   Contribution made;
   made.run_id = "run1";

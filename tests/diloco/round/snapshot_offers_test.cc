@@ -17,16 +17,7 @@ class SnapshotOffersTest : public ::testing::Test {
   static constexpr Round kNewest = 6;
 
   static PersistentState state() {
-    PersistentState state = state_of_a({"a", "b", "c"});
-    for (Round round = 0; round < kNewest; ++round) {
-      CommitRecord record;
-      record.run_id = "run1";
-      record.round = round;
-      record.next_k = 4;
-      state.raft.log.push_back({.term = 1, .body = record});
-    }
-    state.raft.committed = state.raft.log.size();
-    return state;
+    return state_of_a({"a", "b", "c"}, kNewest, [](Round) { return std::vector<Participant>{}; });
   }
   SnapshotOffersTest() {
     for (const char* peer : {"b", "c"}) region_.peers.set_up(peer, std::string(peer) + "'s disk");

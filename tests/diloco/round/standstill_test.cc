@@ -25,20 +25,12 @@ inter::BlobId blob_numbered(int number) {
 class StandstillTest : public ::testing::Test {
  protected:
   static PersistentState state() {
-    PersistentState state = state_of_a({"a", "b", "c"});
-    for (Round round = 0; round < kCommitted; ++round) {
-      CommitRecord record;
-      record.run_id = "run1";
-      record.round = round;
-      record.next_k = 4;
-      record.participants = {{.region = "b",
-                              .round = round,
-                              .weight = 1,
-                              .payload = blob_numbered(static_cast<int>(round) + 1)}};
-      state.raft.log.push_back({.term = 1, .body = record});
-    }
-    state.raft.committed = state.raft.log.size();
-    return state;
+    return state_of_a({"a", "b", "c"}, kCommitted, [](Round round) {
+      return std::vector<Participant>{{.region = "b",
+                                       .round = round,
+                                       .weight = 1,
+                                       .payload = blob_numbered(static_cast<int>(round) + 1)}};
+    });
   }
 
   StandstillTest() {

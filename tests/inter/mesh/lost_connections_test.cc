@@ -121,7 +121,8 @@ TEST_F(ProxyTest, AConnectionWhoseBytesAProxyKeepsIsReplaced) {
   a().mesh->push_blob("b", kept);
   unsigned seed = 2;
   asio::steady_timer timer(context_);
-  const auto body = std::make_shared<bool>();  // one that has expired is heard after it, too
+  const auto body =
+      std::make_shared<bool>();  // a handler whose time has come may be called after the test
   const std::function<void()> push_more = [&] {
     a().mesh->push_blob("b", a().spool.put(make_bytes(kPushedBytes, ++seed)));
     timer.expires_after(std::chrono::milliseconds(50));
