@@ -112,8 +112,14 @@ const Membership* Electorate::replaced() const {
 }
 
 bool Electorate::votes(const std::string& region, const Membership& membership) const {
-  const auto connected = incarnations_.find(region);
-  return connected != incarnations_.end() && membership.votes(region, connected->second);
+  const Member* member = membership.find(region);
+  return member != nullptr && votes(*member);
+}
+
+bool Electorate::votes(const Member& member) const {
+  if (member.incarnation.empty()) return false;
+  const auto connected = incarnations_.find(member.region);
+  return connected != incarnations_.end() && connected->second == member.incarnation;
 }
 
 // Whoever is being removed may be the only one that knows of it: it stands until that is committed
@@ -154,21 +160,25 @@ std::size_t Electorate::quorum(const Membership& membership) const {
   return lost < majority ? std::min(majority, voters - lost) : majority;
 }
 
-bool Electorate::is_quorum(const std::set<std::string>& regions,
-                           const Membership& membership) const {
-  const auto counts = [&](const std::string& region) { return votes(region, membership); };
-  return static_cast<std::size_t>(std::ranges::count_if(regions, counts)) >= quorum(membership);
+bool Electorate::is_quorum(const Counts& counts, const Membership& membership) const {
+  const auto is_there = [&](const Member& one) { return votes(one) && counts(one.region); };
+  const auto count = std::ranges::count_if(membership.members, is_there);
+  return static_cast<std::size_t>(count) >= quorum(membership);
 }
 
 // A majority of the newest members; where a vote is added, of those before it too: of an even
 // number half may stand for election alone if the others lost their disks, and must not have missed
 // it. Nor may two leaders be elected in one term, by the members before and by those after. Whoever
 // is removed is not needed: it may be gone as soon as it has the entry.
-bool Electorate::may_decide(const std::set<std::string>& regions) const {
-  if (!is_quorum(regions, membership())) return false;
+bool Electorate::may_decide(const Counts& counts) const {
+  if (!is_quorum(counts, membership())) return false;
   const Membership* before = replaced();
   return before == nullptr || before->voters() >= membership().voters() ||
-         is_quorum(regions, *before);
+         is_quorum(counts, *before);
+}
+
+bool Electorate::may_decide(const std::set<std::string>& regions) const {
+  return may_decide([&regions](const std::string& region) { return regions.contains(region); });
 }
 
 }  // namespace causeway::diloco

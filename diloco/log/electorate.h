@@ -8,6 +8,7 @@
 #pragma once
 
 #include <cstddef>
+#include <functional>
 #include <map>
 #include <random>
 #include <set>
@@ -93,15 +94,18 @@ class Electorate {
   std::vector<std::string> lost() const;
   // These alone keep the others from deciding anything, for good: nobody can name their new disks.
   bool lost_for_good() const;
-  // Whether these are enough to elect a leader, and to commit an entry.
+  // Whether the regions that `counts` names are enough to elect a leader, and to commit an entry.
+  using Counts = std::function<bool(const std::string& region)>;
+  bool may_decide(const Counts& counts) const;
   bool may_decide(const std::set<std::string>& regions) const;
 
  private:
   bool votes(const std::string& region, const Membership& membership) const;
+  bool votes(const Member& member) const;
   bool is_lost(const Member& member) const;
   std::size_t lost_voters(const Membership& membership) const;
   std::size_t quorum(const Membership& membership) const;
-  bool is_quorum(const std::set<std::string>& regions, const Membership& membership) const;
+  bool is_quorum(const Counts& counts, const Membership& membership) const;
 
   // Where the log has them: from the newest that is committed on.
   struct MembershipAt {

@@ -43,6 +43,7 @@ Raft::Output Raft::take() {
 // ---- Events ----
 
 void Raft::on_peer_up(const std::string& region, const std::string& incarnation, Time now) {
+  followed_until_ = Time{0};
   electorate_.connect(region, incarnation);
   claims_.connect(region);
   peers_[region] = {
@@ -57,6 +58,7 @@ void Raft::on_peer_up(const std::string& region, const std::string& incarnation,
 }
 
 void Raft::on_peer_down(const std::string& region, Time now) {
+  followed_until_ = Time{0};
   electorate_.disconnect(region);
   claims_.disconnect(region);
   peers_.erase(region);
@@ -111,6 +113,7 @@ bool Raft::on_message(const std::string& region, const RaftMessage& message, Tim
   if (peer == peers_.end() || peer->second.incarnation != message.incarnation) return true;
   peer->second.heard_at = now;
   if (const auto said = term_of(message)) claims_.note(region, *said);
+  if (claims_.is_later(region, term_)) followed_until_ = Time{0};
   std::visit([&](const auto& body) { on(region, body, now); }, message.body);
   return !std::exchange(contradicted_, false);
 }
@@ -210,6 +213,7 @@ void Raft::propose(decltype(LogEntry::body) body, Time now) {
 void Raft::add(LogEntry entry) {
   log_.push(std::move(entry));
   electorate_.note(log_.last(), log_.at(log_.last()));
+  followed_until_ = Time{0};  // the members may have changed
   output_.save = true;
 }
 
@@ -223,11 +227,10 @@ bool Raft::caught_up(const std::string& region) const {
 void Raft::advance_commit(Time now) {
   Index reached = commit_;
   for (Index index = log_.last(); index > commit_ && log_.term_at(index) == term_; --index) {
-    std::set<std::string> have{options_.self};
-    for (const auto& [region, peer] : peers_) {
-      if (peer.progress.match() >= index) have.insert(region);
-    }
-    if (!electorate_.may_decide(have)) continue;
+    const auto has_it = [this, index](const std::string& region) {
+      return region == options_.self || peers_.at(region).progress.match() >= index;
+    };
+    if (!electorate_.may_decide(has_it)) continue;
     reached = index;
     break;
   }
@@ -343,12 +346,19 @@ void Raft::count_vote(const std::string& region, Time now) {
 // A leader without enough others that were heard lately and are in its term may have been replaced:
 // it stops before it misleads.
 void Raft::check_quorum(Time now) {
-  std::set<std::string> followers{options_.self};
-  for (const auto& [region, peer] : peers_) {
-    const bool heard = now < peer.heard_at + 2 * options_.election;
-    if (heard && !claims_.is_later(region, term_)) followers.insert(region);
+  if (now < followed_until_) return;
+  Time oldest_word = now;
+  const auto follows = [&](const std::string& region) {
+    if (region == options_.self) return true;
+    const Time heard_at = peers_.at(region).heard_at;
+    if (now >= heard_at + 2 * options_.election || claims_.is_later(region, term_)) return false;
+    oldest_word = std::min(oldest_word, heard_at);
+    return true;
+  };
+  if (electorate_.may_decide(follows)) {
+    followed_until_ = oldest_word + 2 * options_.election;
+    return;
   }
-  if (electorate_.may_decide(followers)) return;
   become_follower(claims_.towards_latest(term_, TermClaims::Step::word), std::nullopt, now);
 }
 

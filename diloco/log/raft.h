@@ -170,8 +170,11 @@ class Raft {
   std::optional<std::string> leader_;
   std::optional<Time> leader_heard_at_;
   Time election_at_{0};
-  std::set<std::string> votes_;        // of regions that vote
-  Index own_first_ = 0;                // of a leader: its first entry
+  std::set<std::string> votes_;  // of regions that vote
+  Index own_first_ = 0;          // of a leader: its first entry
+  // Of a leader: check_quorum() finds the same until then, as those that it counted have been heard
+  // lately enough. Whatever else it looks at ends that.
+  Time followed_until_{0};
   std::map<std::string, Peer> peers_;  // connected
   Output output_;
   bool contradicted_ = false;  // by the message that is being taken in

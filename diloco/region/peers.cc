@@ -45,9 +45,10 @@ Peers::Heard Peers::hear(const std::string& peer, const Status& status) {
   return Heard::news;
 }
 
-std::string Peers::incarnation(const std::string& peer) const {
+const std::string& Peers::incarnation(const std::string& peer) const {
+  static const std::string none;
   const auto found = peers_.find(peer);
-  return found == peers_.end() ? std::string() : found->second.incarnation;
+  return found == peers_.end() ? none : found->second.incarnation;
 }
 
 std::string Peers::via(const std::string& peer) const {

@@ -30,8 +30,8 @@ class Peers {
   // Those of them that there is a direct link to: the others send no payloads.
   const std::set<std::string>& linked() const { return linked_; }
   bool is_up(const std::string& peer) const { return up_.contains(peer); }
-  std::string incarnation(const std::string& peer) const;  // while it is up; else empty
-  std::string via(const std::string& peer) const;          // while it is up so; else empty
+  const std::string& incarnation(const std::string& peer) const;  // while it is up; else empty
+  std::string via(const std::string& peer) const;                 // while it is up so; else empty
   // Its last word since this process started; null if there was none.
   const Status* status(const std::string& peer) const;
   bool any_heard() const;

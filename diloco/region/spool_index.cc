@@ -46,18 +46,19 @@ Round SpoolIndex::first_missing(Round from) const {
 }
 
 Round SpoolIndex::payloads_from() const {
-  const bool known = from_ && from_->version == history_.version() &&
-                     from_->revision == history_.revision() && from_->released == released_;
-  if (known) return from_->from;
+  if (from_ && from_->revision != history_.revision()) from_.reset();
   Round from = history_.version();
-  while (from > released_ && holds_all(history_.record(from - 1))) --from;
-  from_ = {history_.version(), released_, from, history_.revision()};
+  while (from > released_) {
+    if (from_ && from == from_->version) from = std::max(from_->from, released_);
+    if (from == released_ || !holds_all(history_.record(from - 1))) break;
+    --from;
+  }
+  from_ = {history_.version(), from, history_.revision()};
   return from;
 }
 
 void SpoolIndex::put(const inter::BlobId& blob) {
   blobs_.insert(blob);
-  from_.reset();
   begun_.erase(blob);
 }
 

@@ -125,10 +125,10 @@ class SpoolIndex {
   const Contributions& contributions_;
   Outbox& out_;
   std::set<inter::BlobId> blobs_;
-  // payloads_from(), as last computed; none: what is here has changed. Every event asks for it, and
-  // to compute it takes a look at every payload that is kept.
+  // payloads_from(), as last computed; none: something is gone that was here. Every event asks for
+  // it, and to compute it anew takes a look at every payload that is kept.
   struct From {
-    Round version = 0, released = 0, from = 0;
+    Round version = 0, from = 0;
     std::uint32_t revision = 0;
   };
   mutable std::optional<From> from_;

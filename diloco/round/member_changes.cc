@@ -165,7 +165,7 @@ std::optional<Membership> MemberChanges::next_vote(Time now) {
   if (membership.voters() == 1 && membership.members.size() >= 3) return first_votes();
   for (const Member& member : membership.members) {
     if (is_candidate(member)) return with_vote_of(membership, member);
-    const std::string incarnation = peers_.incarnation(member.region);
+    const std::string& incarnation = peers_.incarnation(member.region);
     const bool voted = member.region != self_ && !member.incarnation.empty();
     if (!voted || incarnation.empty() || member.incarnation == incarnation) continue;
     if (!may_spend(member.region, now)) continue;

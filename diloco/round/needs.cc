@@ -11,11 +11,12 @@ constexpr Round kRoundsFetched = 256;  // at once
 void add_open(const Region& region, std::vector<Need>& needs, bool urgent) {
   std::vector<Need> open;
   for (const auto& [key, contribution] : region.contributions.open()) {
-    if (region.exceeds_share(contribution)) continue;
+    std::vector<inter::BlobId> lacking = region.shards.due(contribution);
+    std::erase_if(lacking, [&](const inter::BlobId& blob) { return region.spool.holds(blob); });
+    if (lacking.empty() || region.exceeds_share(contribution)) continue;
     const std::uint64_t claimed_bytes = region.claimed_bytes(contribution);
-    for (const inter::BlobId& blob : region.shards.due(contribution)) {
-      if (!region.spool.holds(blob)) open.push_back({blob, key.region, urgent, claimed_bytes});
-    }
+    for (const inter::BlobId& blob : lacking)
+      open.push_back({blob, key.region, urgent, claimed_bytes});
   }
   std::ranges::stable_sort(open, {}, &Need::claimed_bytes);
   needs.insert(needs.end(), open.begin(), open.end());

@@ -42,6 +42,30 @@ TEST_F(RaftTest, CommitsOnAMajorityAndAMinorityNever) {
   EXPECT_EQ(records(leader()), 2);
 }
 
+TEST_F(RaftTest, ALeaderWithoutTheOthersLinksStopsAtOnce) {
+  build({"a", "b", "c"});
+  connect_all();
+  run(seconds{3});
+  const std::string first = leader();
+  ASSERT_NE(first, "");
+  cut_off(first);
+  nodes_.at(first)->tick(now_);
+  EXPECT_FALSE(nodes_.at(first)->leads());
+}
+
+TEST_F(RaftTest, ALeaderThatHearsNobodyStopsAfterTwoElectionTimeouts) {
+  build({"a", "b"});
+  connect_all();
+  run(seconds{3});
+  const std::string first = leader();
+  ASSERT_NE(first, "");
+  mute_ = first == "a" ? "b" : "a";
+  run(milliseconds{1850});
+  EXPECT_TRUE(nodes_.at(first)->leads());
+  run(milliseconds{200});
+  EXPECT_FALSE(nodes_.at(first)->leads());
+}
+
 TEST_F(RaftTest, WhoReturnsDoesNotDeposeTheLeader) {
   build({"a", "b", "c"});
   connect_all();

@@ -220,6 +220,8 @@ TEST_F(SpoolTest, PayloadsAreCountedAnewAfterEachThatComesOrGoes) {
   EXPECT_EQ(spool_.payloads_from(), 2U);
   commit({payload_of("b", 3, 3)});
   EXPECT_EQ(spool_.payloads_from(), 4U);
+  spool_.put(blob(3));
+  EXPECT_EQ(spool_.payloads_from(), 2U);
 }
 
 // What is kept for a replay of the run, where everything is.
