@@ -14,6 +14,7 @@
 #include "diloco/coordinator/abstention.h"
 #include "diloco/coordinator/archive_fill.h"
 #include "diloco/coordinator/coordinator_context.h"
+#include "diloco/coordinator/greeting.h"
 #include "diloco/coordinator/operator_door.h"
 #include "diloco/coordinator/peer_links.h"
 #include "diloco/coordinator/shard_summer.h"
@@ -308,9 +309,12 @@ void Coordinator::Implementation::carry_out(const Note& action) {
 
 // ---- The public face ----
 
+// It keeps its name when it begins anew.
 Coordinator::Coordinator(asio::any_io_executor executor, CoordinatorOptions options)
-    : executor_(executor),
-      implementation_(std::make_unique<Implementation>(executor, std::move(options))) {}
+    : executor_(executor) {
+  if (options.process.empty()) options.process = process_name();
+  implementation_ = std::make_unique<Implementation>(executor, std::move(options));
+}
 Coordinator::~Coordinator() = default;
 asio::awaitable<RunOutcome> Coordinator::run() {
   bool said = false;

@@ -55,6 +55,8 @@ enum class Start { resume, found, join, fork };
 
 struct CoordinatorOptions {
   std::string region;
+  // Of this process; filled in by the coordinator where it is empty.
+  std::string process = {};
   // All members as configured, any order: who may be met before the log is known, and where to dial
   // them (dialled() in peer_links.h). An empty address: that one dials.
   std::vector<Member> members;

@@ -1,12 +1,14 @@
 #include "diloco/coordinator/greeting.h"
 
 #include <algorithm>
+#include <chrono>
 #include <map>
 #include <set>
 #include <sstream>
 
 #include <fmt/format.h>
 
+#include "diloco/files/file_io.h"
 #include "diloco/log/wire.h"
 
 namespace causeway::diloco {
@@ -79,6 +81,19 @@ std::string settings_digest(const std::string& shared_config) {
   return to_hex(hash_text(shared_config));
 }
 
+std::string process_name() {
+  const auto since_1970 = std::chrono::system_clock::now().time_since_epoch();
+  const auto ms = std::chrono::duration_cast<std::chrono::milliseconds>(since_1970).count();
+  return fmt::format("{:013x}-{}", ms, random_name());
+}
+
+std::string process_in(const std::string& greeting) {
+  constexpr std::size_t kNameBytesMax = 64;
+  wire::Greeting message;
+  if (!message.ParseFromString(greeting) || message.process().size() > kNameBytesMax) return {};
+  return message.process();
+}
+
 std::string serialize(const Greeting& greeting) {
   wire::Greeting message;
   message.set_protocol(kProtocolVersion);
@@ -89,6 +104,7 @@ std::string serialize(const Greeting& greeting) {
   message.set_shared_config(greeting.shared_config);
   message.set_version(greeting.version);
   message.set_parent_run_id(greeting.parent_run_id);
+  message.set_process(greeting.process);
   return message.SerializeAsString();
 }
 

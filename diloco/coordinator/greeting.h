@@ -18,7 +18,13 @@ struct Greeting {
   std::string shared_config;
   Round version = 0;
   std::string parent_run_id = {};  // of a forked run
+  std::string process = {};        // a process_name()
 };
+
+// Of a process that begins now. Names sort by when their processes began, and no two are alike.
+std::string process_name();
+// As greeted; empty: it says none, or none that can be.
+std::string process_in(const std::string& greeting);
 
 // Of the settings that all regions share, for comparing: hexadecimal SHA-256.
 std::string settings_digest(const std::string& shared_config);

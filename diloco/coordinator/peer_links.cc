@@ -10,6 +10,7 @@
 #include <spdlog/spdlog.h>
 
 #include "diloco/files/fault_point.h"
+#include "inter/mesh/namesakes.h"
 
 namespace causeway::diloco {
 namespace {
@@ -39,7 +40,8 @@ Greeting greeting_of(const CoordinatorContext& context) {
           .incarnation = context.directory.ledger().incarnation(),
           .shared_config = without_regions(context.options.shared_config),
           .version = context.protocol().version(),
-          .parent_run_id = parent_of(context.protocol().membership())};
+          .parent_run_id = parent_of(context.protocol().membership()),
+          .process = context.options.process};
 }
 
 }  // namespace
@@ -235,6 +237,7 @@ void PeerLinks::on_refused_by(const std::string& peer, const inter::LinkError& r
   const std::string reason = "refused by " + peer + ": " + refusal.reason();
   // What may pass is said, and counted, with every other link that does not come up.
   if (kind != RefusalKind::none) spdlog::error("{}: {}", context_.options.region, reason);
+  if (refusal.reason().find(inter::kTwoProcesses) != std::string::npos) namesake_ = reason;
   refused(peer, kind, reason, false);
 }
 
@@ -289,6 +292,7 @@ void PeerLinks::add_event(const std::string& event, const std::string& peer,
 }
 
 void PeerLinks::on_peer_up(const std::string& peer, const std::string& via) {
+  if (via.empty()) namesake_.clear();
   const std::string text = via.empty() ? "" : "by way of " + via;
   add_event("peer_up", peer, text);
   context_.driver.handle(PeerUp{peer, incarnations_[peer], via});

@@ -48,6 +48,9 @@ class PeerLinks : public inter::MeshHandler {
   // Of links that were cut, or are removed: what they carried.
   std::map<std::string, inter::LinkStats> stats() const { return cut_ ? *cut_ : mesh_.stats(); }
   std::vector<std::string> up() const;
+  // What a peer said that refuses this process for another one with the same certificate; empty
+  // once a link comes up.
+  const std::string& namesake() const { return namesake_; }
   // What each peer's contributions said that it has paid for what it sends.
   const std::map<std::string, double>& costs() const { return costs_; }
 
@@ -60,6 +63,7 @@ class PeerLinks : public inter::MeshHandler {
   // inter::MeshHandler
   std::string greeting() override;
   std::string judge_greeting(const std::string& peer, const std::string& greeting) override;
+  std::string process_of(const std::string& greeting) override { return process_in(greeting); }
   std::string report(const std::string&) override {
     return context_.directory.files().text(context_.status());
   }
@@ -94,6 +98,7 @@ class PeerLinks : public inter::MeshHandler {
   std::map<std::string, std::string> incarnations_;  // as greeted
   inter::LogThrottle oversized_;                     // messages
   inter::LogBudget events_{kEventsAMinute};          // of one kind and peer
+  std::string namesake_;
   std::map<std::string, double> costs_;
   std::map<std::string, RefusalKind> refusals_;  // of peers that this region and they refuse
   std::map<std::string, int> refused_;           // how often, while no other took this region in

@@ -42,6 +42,8 @@ std::string StatusView::waiting_for() const {
   if (context_.ending.succeeded()) return goodbye_;
   const std::string for_room = worker_.intake().waiting_for();
   if (!for_room.empty()) return for_room;
+  if (!links_.namesake().empty() && links_.up().empty())
+    return "the other process with this region's certificate to end (" + links_.namesake() + ")";
   const std::string what = context_.driver.waiting_for();
   return what.empty() ? what : what + context_.directory.lacking_room(context_.protocol().wanted());
 }

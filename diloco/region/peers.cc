@@ -92,19 +92,25 @@ void Peers::doubt(const std::string& peer, const std::string& what, const Member
       members.members, [this](const Member& member) { return doubts(member.region); }));
   const bool believes = plants(planted_, PlantedBug::believe_heads);
   if (believes || members.members.size() - against < members.majority()) {
-    return out_.end(4, what +
-                           ": one of the two ledgers was replaced or edited; `causeway verify` "
-                           "finds where. Restore that region's directory from a backup, and "
-                           "delete ledger/incarnation in it before its first start; or start the "
-                           "region afresh with --join");
+    return out_.end(
+        4,
+        what +
+            ": one of the two ledgers was replaced or edited, or most regions were started from "
+            "older copies of their directories and decided rounds anew; `causeway verify` finds "
+            "where. If the run is to go on as most regions have it, keep a copy of this region's "
+            "directory, then empty it and start this region with --join. If it is to go on as it "
+            "is here, stop the others now (docs/operate.md, \"Two histories\")");
   }
   const auto [named, first] = named_at_.try_emplace(peer, now);
   if (!first && now < named->second + kNamedAgain) return;
   named->second = now;
-  out_.note(Note::Severity::error,
-            what + ", but no majority says so: " + peer +
-                " is not listened to until it connects again. Its ledger was replaced or edited, "
-                "or it lies: look at it, and revoke its certificate if you do not trust it");
+  out_.note(
+      Note::Severity::error,
+      what + ", but no majority says so: " + peer +
+          " is not listened to until it connects again. Its ledger was replaced or edited, "
+          "or it lies: look at it, and revoke its certificate if you do not trust it. But if "
+          "this region and others were started from older copies of their directories, it has "
+          "rounds that were lost here (docs/operate.md, \"Two histories\")");
 }
 
 bool Peers::doubts_for_good(const std::string& peer) const {

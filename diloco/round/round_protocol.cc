@@ -160,6 +160,7 @@ void RoundProtocol::add_record(const CommitRecord& record, Index index) {
   summing_.check(record);
   note_budget(record);
   same_work_.check(record);
+  old_copy_.check(record);
   end_.add_record(now_);
   exchange_.settle(record);
   catch_up_.confirm_snapshot();

@@ -28,6 +28,7 @@
 #include "diloco/round/catch_up.h"
 #include "diloco/round/exchange.h"
 #include "diloco/round/leader.h"
+#include "diloco/round/old_copy.h"
 #include "diloco/round/run_end.h"
 #include "diloco/round/same_work.h"
 #include "diloco/round/summing.h"
@@ -216,6 +217,7 @@ class RoundProtocol {
   Beginning beginning_{region_};
   DataCheck data_check_{region_};
   SameWork same_work_{region_};
+  OldCopy old_copy_{region_};
   Leader leader_{region_, beginning_};
   CatchUp catch_up_{region_};
   Exchange exchange_{region_, leader_, catch_up_};

@@ -1,5 +1,7 @@
 #include "diloco/worker/rank_group.h"
 
+#include <bit>
+#include <chrono>
 #include <system_error>
 #include <utility>
 
@@ -122,7 +124,32 @@ void RankGroup::enter(const SessionPointer& session) {
 }
 
 void RankGroup::leave(const SessionPointer& session) {
-  dismiss(roster_.leave(session->request->rank, session));
+  const std::uint32_t rank = session->request->rank;
+  const auto member = members().find(rank);
+  const bool is_member = member != members().end() && member->second == session;
+  if (stands() && is_member && members().size() > 1) note_end_by(rank);
+  dismiss(roster_.leave(rank, session));
+}
+
+// A rank that dies as it begins keeps the others from all work, as often as it is started again.
+// Another one may be seen to leave first, as it meets nobody any more.
+void RankGroup::note_end_by(std::uint32_t leaver) {
+  constexpr unsigned kToldFrom = 4;
+  ++left_first_[leaver];
+  unsigned ends = 0;
+  std::string who;
+  for (const auto& [rank, times] : left_first_) {
+    ends += times;
+    inter::append_item(who, fmt::format("rank {} {} times", rank, times));
+  }
+  if (ends < kToldFrom || !std::has_single_bit(ends)) return;
+  spdlog::error(
+      "{}: {} gatherings of the ranks in a row ended before anything was contributed. First to "
+      "leave: {}. Their logs say why. If one dies as it begins, for want of memory say, do not "
+      "start it again before that is mended: the others go on without it when it has been away for "
+      "{} s (train.rank_wait_s)",
+      options_.region, ends, who,
+      std::chrono::duration_cast<std::chrono::seconds>(options_.rank_wait).count());
 }
 
 bool RankGroup::take_in_who_waits() {

@@ -142,6 +142,8 @@ class RankGroup {
   // Of a session that has a request. Sessions that end by it are closed.
   void enter(const SessionPointer& session);
   void leave(const SessionPointer& session);
+  // The group did what it is for.
+  void note_progress() { left_first_.clear(); }
   // Between two instructions everybody's state is the same: the time to take in those who wait.
   // True: the group ended for that.
   bool take_in_who_waits();
@@ -155,6 +157,7 @@ class RankGroup {
 
  private:
   void dismiss(const std::vector<SessionPointer>& leaving);
+  void note_end_by(std::uint32_t rank);
   void go_on();
   std::vector<std::uint32_t> missing() const;
   void tell_who_is_missing();
@@ -164,7 +167,9 @@ class RankGroup {
   const WorkerServerOptions& options_;
   WorkerServerHandler* handler_;  // null once disbanded
   Roster<SessionPointer> roster_;
-  bool stood_ = false;                       // when it was looked at last
+  bool stood_ = false;  // when it was looked at last
+  // Of the groups that ended since the last progress: which rank left first, and how often.
+  std::map<std::uint32_t, unsigned> left_first_;
   std::optional<inter::Deadline> patience_;  // with the ranks that are missing
 };
 

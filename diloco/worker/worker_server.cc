@@ -200,6 +200,7 @@ class WorkerServer::Implementation : public std::enable_shared_from_this<Impleme
         return handler_->on_ready(message.ready().steps());
       case WorkerMessage::kContribute:
         if (descriptors.size() != 1) throw_malformed("a contribution came without its payload");
+        group_.note_progress();
         return take_contribution(session, message, std::move(descriptors[0]));
       case WorkerMessage::kApplied:
         return handler_->on_applied(message.applied().version(),

@@ -91,7 +91,11 @@ asio::awaitable<void> MeshCore::dial(Self self, PeerPtr peer) {
   const auto control = co_await open(self, peer);
   if (peer->linked()) co_return;  // it dialled us meanwhile
   const Hello hello = self->hello(ConnectionKind::control, nonce);
-  const Judge judge = self->judge(*peer);
+  std::string greeting;
+  const Judge judge = [&, judge = self->judge(*peer)](const std::string& theirs) {
+    greeting = theirs;
+    return judge(theirs);
+  };
   {
     const auto give_up = [self, peer, control] {
       peer->small_segments.turn(control->remote_endpoint());
@@ -102,7 +106,7 @@ asio::awaitable<void> MeshCore::dial(Self self, PeerPtr peer) {
     const Verdicts verdicts = co_await greet_listener(*control, peer->name, hello, judge);
     self->act_on(verdicts, *peer);
   }
-  const auto session = self->begin_session(peer, control, nonce, true);
+  const auto session = self->begin_session(peer, control, nonce, true, greeting);
   const tcp::endpoint at = control->remote_endpoint();
   for (unsigned i = 0; i < self->options_.data_connections; ++i)
     self->tasks_.spawn(keep_data_connection(self, peer, session, at, i));

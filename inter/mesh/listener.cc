@@ -104,10 +104,11 @@ asio::awaitable<void> MeshCore::admit_observer(Self self, std::shared_ptr<Connec
 
 asio::awaitable<void> MeshCore::admit_control(Self self, std::shared_ptr<Connection> control,
                                               PeerPtr peer, Hello theirs) {
-  const std::string objection = peer->objection_to_link(*control);
+  const std::string process = self->handler_.process_of(theirs.greeting);
+  const std::string objection = peer->objection_to_link(*control, process);
   if (!objection.empty()) co_await refuse(*control, objection);
   // Whatever stood before belongs to a life of the peer that is over.
-  if (peer->linked()) self->take_down(*peer, "the region connected anew");
+  if (peer->linked()) self->take_down(*peer, peer->reason_to_replace(*control, process));
   if (const auto before = peer->greeting.lock())
     before->close(Errc::refused, "the region connected anew");
   peer->greeting = control;
@@ -123,7 +124,8 @@ asio::awaitable<void> MeshCore::admit_control(Self self, std::shared_ptr<Connect
   if (self->door_) self->door_->expect(control->remote_endpoint().address());
   deadline.reset();
   peer->greeting.reset();
-  co_await run_session(self, peer, self->begin_session(peer, control, theirs.nonce, false));
+  co_await run_session(self, peer,
+                       self->begin_session(peer, control, theirs.nonce, false, theirs.greeting));
 }
 
 asio::awaitable<void> MeshCore::admit_data(Self self, std::shared_ptr<Connection> data,

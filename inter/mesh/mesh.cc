@@ -27,6 +27,13 @@ bool is_host_character(char character) {
          character == '_';
 }
 
+// The other's port changes with each of its connections, and would make a new line of each.
+std::string two_processes(const std::string& name, const std::string& stays,
+                          const std::string& other) {
+  return kTwoProcesses + name + ": one at " + stays + ", whose link stays, and one at " + other +
+         "; end one of them, and if it is not yours, `causeway certs revoke " + name + "`";
+}
+
 bool is_ipv6(const std::string& host) {
   std::error_code error;
   asio::ip::make_address_v6(host, error);
@@ -252,13 +259,19 @@ bool Peer::is_fresh() const {
   return std::chrono::steady_clock::now() < changed + options.handshake_deadline;
 }
 
-std::string Peer::objection_to_link(const Connection& control) {
+std::string Peer::objection_to_link(const Connection& control, const std::string& process) {
   if (!linked()) return "";
-  if (keeps_link(false)) return kOtherLinkReason;
-  if (!contest.is_on(changed, std::chrono::steady_clock::now())) return "";
-  return "two processes use the certificate of " + name + ": one at " + session->remote() +
-         ", whose link stays, and one at " + control.remote() +
-         "; end one of them, and if it is not yours, `causeway certs revoke " + name + "`";
+  const bool compete = namesakes.compete(process);
+  if (!compete && keeps_link(false)) return kOtherLinkReason;
+  const bool stays_out = compete ? namesakes.stays_out(process)
+                                 : contest.is_on(changed, std::chrono::steady_clock::now());
+  return stays_out ? two_processes(name, session->remote(), control.remote_host()) : "";
+}
+
+std::string Peer::reason_to_replace(const Connection& control, const std::string& process) const {
+  return namesakes.compete(process)
+             ? two_processes(name, control.remote(), session->remote()) + ". The former began first"
+             : "the region connected anew";
 }
 
 }  // namespace causeway::inter

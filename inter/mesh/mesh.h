@@ -5,10 +5,10 @@
 // region whose name sorts first dials; the other one does when there is no link for a while, for
 // the first may have a wrong address. If both succeed, the link of the first stays. A lost link is
 // dialled again with exponential back-off and jitter, for ever. A region that can only dial out
-// dials all others. Of two processes with one certificate the first keeps its link. A peer is "up"
-// when the control connection stands and both sides accepted the other's greeting; a data
-// connection that is lost is dialled again while the peer stays up. Where no direct link can be
-// had, a peer is up by way of a third region that both have links to, for control messages alone
+// dials all others. Of two processes with one certificate the one that began first gets the link. A
+// peer is "up" when the control connection stands and both sides accepted the other's greeting; a
+// data connection that is lost is dialled again while the peer stays up. Where no direct link can
+// be had, a peer is up by way of a third region that both have links to, for control messages alone
 // and with TLS from end to end (detours.cc), until the direct link is back. So it is beside a link
 // that answers too late, which goes on with blobs.
 //
@@ -150,6 +150,9 @@ class MeshHandler {
   virtual std::string greeting() { return {}; }
   // Empty: accepted. Otherwise the reason, which is logged here and sent to the peer.
   virtual std::string judge_greeting(const std::string& peer, const std::string& greeting) = 0;
+  // Which process greets so: its name, which sorts by when it began (namesakes.h). Of untrusted
+  // bytes; empty: they do not say.
+  virtual std::string process_of(const std::string& /*greeting*/) { return {}; }
   // For an observer (observer.h): what `asker`, a region of the run or a certificate that may only
   // look, may see of this region now.
   virtual std::string report(const std::string& /*asker*/) { return {}; }

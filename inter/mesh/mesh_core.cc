@@ -242,9 +242,11 @@ void MeshCore::act_on(const Verdicts& verdicts, const Peer& peer) {
 
 std::shared_ptr<Session> MeshCore::begin_session(const PeerPtr& peer,
                                                  const std::shared_ptr<Connection>& control,
-                                                 const SessionNonce& nonce, bool we_dialled) {
+                                                 const SessionNonce& nonce, bool we_dialled,
+                                                 const std::string& greeting) {
   if (peer->keeps_link(we_dialled)) throw LinkError(Errc::refused, kOtherLinkReason);
   auto session = begin(peer, control, nonce, {});
+  peer->namesakes.link(handler_.process_of(greeting));
   peer->first_dialled = we_dialled == peer->we_dial_first();
   peer->changed = std::chrono::steady_clock::now();
   peer->answers.on_new_link(peer->changed);

@@ -25,6 +25,7 @@
 #include "inter/mesh/greeting.h"
 #include "inter/mesh/late_answers.h"
 #include "inter/mesh/mesh.h"
+#include "inter/mesh/namesakes.h"
 #include "inter/mesh/segment_sizes.h"
 #include "inter/mesh/session.h"
 #include "inter/route/router.h"
@@ -69,9 +70,10 @@ class OpenConnections {
   bool closed_ = false;
 };
 
-// Two processes that show the same certificate: each new link of one ends that of the other, who
-// returns at once. This is noticed, and from then on the one whose link stands keeps it while it is
-// alive. Clocks are given, none is read.
+// Two processes that show the same certificate and no names, or the same (a copy of a running
+// machine): each new link of one ends that of the other, who returns at once. This is noticed, and
+// from then on the one whose link stands keeps it while it is alive. Clocks are given, none is
+// read.
 class Contest {
  public:
   using Clock = std::chrono::steady_clock;
@@ -124,8 +126,10 @@ struct Peer {
   std::chrono::milliseconds dials_in() const;
   // Whether another link that one of the two dialled must give way to the one that stands.
   bool keeps_link(bool we_dialled) const;
-  // To a link that it dialled. Empty: none.
-  std::string objection_to_link(const Connection& control);
+  // To a link that this process of it dialled. Empty: none.
+  std::string objection_to_link(const Connection& control, const std::string& process);
+  // Why a link that this process of it dialled ends the one that stands.
+  std::string reason_to_replace(const Connection& control, const std::string& process) const;
 
   const MeshOptions& options;  // of the mesh
   std::string name;
@@ -147,6 +151,7 @@ struct Peer {
   // The direct link: up, or down.
   std::chrono::steady_clock::time_point changed = std::chrono::steady_clock::now();
   Contest contest;
+  Namesakes namesakes;
   // At the listener: a control connection whose greeting is under way.
   std::weak_ptr<Connection> greeting;
   Carried carried;
@@ -283,7 +288,8 @@ class MeshCore : public std::enable_shared_from_this<MeshCore> {
   void act_on(const Verdicts& verdicts, const Peer& peer);
   std::shared_ptr<Session> begin_session(const PeerPtr& peer,
                                          const std::shared_ptr<Connection>& control,
-                                         const SessionNonce& nonce, bool we_dialled);
+                                         const SessionNonce& nonce, bool we_dialled,
+                                         const std::string& greeting);
   std::shared_ptr<Session> begin(const PeerPtr& peer, const std::shared_ptr<Connection>& control,
                                  const SessionNonce& nonce, const std::string& via);
   void check_may_begin(const Peer& peer, const Connection& control) const;

@@ -89,7 +89,7 @@ bool is_damage(int reason) {
 std::string why_not_today(const X509* certificate) {
   if (X509_cmp_current_time(X509_get0_notAfter(certificate)) < 0) {
     return "has expired on " + date_of(X509_get0_notAfter(certificate)) +
-           " (`causeway certs renew` makes a new one)";
+           " (`causeway certs renew` makes a new one, if this host's clock is right)";
   }
   if (X509_cmp_current_time(X509_get0_notBefore(certificate)) > 0) {
     return "is not yet valid: it begins on " + date_of(X509_get0_notBefore(certificate)) +
@@ -117,9 +117,10 @@ LinkError describe_verification(const SSL* ssl, long verdict) {
   const std::string whose = subject == nullptr || subject->empty() ? "" : " (" + *subject + ")";
   const bool is_of_dates =
       verdict == X509_V_ERR_CERT_NOT_YET_VALID || verdict == X509_V_ERR_CERT_HAS_EXPIRED;
-  return {
-      is_of_dates ? Errc::not_valid_today : Errc::refused,
-      "the peer's certificate" + whose + " was refused: " + X509_verify_cert_error_string(verdict)};
+  return {is_of_dates ? Errc::not_valid_today : Errc::refused,
+          "the peer's certificate" + whose +
+              " was refused: " + X509_verify_cert_error_string(verdict) +
+              (is_of_dates ? " (is this host's clock right?)" : "")};
 }
 
 }  // namespace

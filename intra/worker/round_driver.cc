@@ -87,8 +87,21 @@ void RoundDriver::note_earlier_life() {
 
 bool RoundDriver::recover(const std::system_error& error) {
   const bool lost = error.code() == diloco::Errc::coordinator_lost;
-  if (!lost && (error.code() != Errc::collective || ++failures_ > kFailuresMax)) return false;
+  if (!lost && error.code() != Errc::collective) return false;
+  // Steps of a stint that was cut short count too, but none that was lost before.
+  const auto reached = std::pair(state_.version, state_.work.steps);
+  if (reached > furthest_) failures_ = 0;
+  furthest_ = std::max(furthest_, reached);
   if (lost) ++sessions_lost_;
+  if (!lost) ++failures_;
+  if (failures_ > kFailuresMax) {
+    spdlog::error(
+        "the ranks of this region lost each other {} times without a step in between, so this "
+        "worker ends. The coordinator's log names the rank that left first, and the log of that "
+        "rank says why",
+        failures_);
+    return false;
+  }
   const std::string often =
       sessions_lost_ > 1 ? fmt::format(" ({} times since it did anything)", sessions_lost_) : "";
   spdlog::warn("{}; this worker attaches again{}", error.what(), often);

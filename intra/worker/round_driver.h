@@ -146,6 +146,7 @@ class RoundDriver {
   // the coordinator was lost.
   int failures_ = 0;
   std::uint32_t sessions_lost_ = 0;
+  std::pair<diloco::Round, std::uint32_t> furthest_;  // version and steps when it last recovered
   std::uint32_t steps_before_ = 0;  // of the open work, before those that were handed out
   UnchangedRounds unchanged_;
   RegionSaver saver_;

@@ -78,6 +78,9 @@ class Cluster {
   void kill_worker(const std::string& region);       // it restarts from its checkpoint
   void kill_region(const std::string& region);
   void wipe(const std::string& region);  // kill, and lose the disk
+  // Copies its disk as it is now; kills it, and puts the copy in the place of its disk.
+  void keep_copy(const std::string& region);
+  void put_back(const std::string& region);
   // Kill its coordinator, and flip, tear or cut bytes of ledger/records or ledger/raft.
   void damage(const std::string& region);
   // Its disk spoils something that is in its spool, which is seen when it is handed on.
@@ -191,6 +194,14 @@ class Cluster {
     std::map<std::string, std::size_t> queued;  // under way, by receiver
   };
 
+  struct Copy {
+    PersistentState disk;
+    Applied checkpoint;
+    bool checkpoint_has_lineage = false;
+    std::map<inter::BlobId, std::uint64_t> partial;
+    std::set<inter::BlobId> damaged;
+  };
+
   Pace pace() const;
   void at(Time time, std::function<void()> action);
   bool step(Time limit);
@@ -290,6 +301,7 @@ class Cluster {
   History history_;
   std::vector<RaftState> lost_logs_;  // of wiped disks, which had acknowledged them
   std::vector<Message> overheard_;    // by the liar
+  std::map<std::string, Copy> copies_;
   std::map<inter::BlobId, std::set<std::string>> stored_;  // ever, and not removed since
   std::uint64_t incarnations_ = 0;
   std::size_t restores_ = 0;

@@ -15,6 +15,28 @@ void Cluster::lose_spool(const std::string& region) {
   node.damaged.clear();
 }
 
+void Cluster::keep_copy(const std::string& region) {
+  const Node& node = nodes_.at(region);
+  copies_[region] = {.disk = node.disk,
+                     .checkpoint = node.worker.checkpoint,
+                     .checkpoint_has_lineage = node.worker.checkpoint_has_lineage,
+                     .partial = node.partial,
+                     .damaged = node.damaged};
+}
+
+void Cluster::put_back(const std::string& region) {
+  Node& node = nodes_.at(region);
+  const Copy& copy = copies_.at(region);
+  node.worker.checkpoint = copy.checkpoint;
+  node.worker.checkpoint_has_lineage = copy.checkpoint_has_lineage;
+  kill_region(region);
+  lost_logs_.push_back(node.disk.raft);
+  node.disk = copy.disk;
+  node.partial = copy.partial;
+  node.damaged = copy.damaged;
+  for (const inter::BlobId& blob : node.disk.blobs) stored_[blob].insert(region);
+}
+
 std::uint64_t Cluster::room(const std::string& region) const {
   if (real_) return real_->spool(region).free_bytes();
   if (options_.spool_bytes == 0) return std::numeric_limits<std::uint64_t>::max();

@@ -106,6 +106,17 @@ TEST(Greeting, NamesTheDisk) {
             "1");
 }
 
+TEST(Greeting, NamesTheProcess) {
+  Greeting made = greeting("a", "run");
+  EXPECT_EQ(process_in(serialize(made)), "") << "an earlier version does not";
+  made.process = process_name();
+  EXPECT_EQ(process_in(serialize(made)), made.process);
+  EXPECT_NE(process_name(), made.process);
+  made.process = std::string(65, 'x');
+  EXPECT_EQ(process_in(serialize(made)), "");
+  EXPECT_EQ(process_in("\xff"), "");
+}
+
 TEST(Greeting, ThatIsNotOneIsRefused) {
   EXPECT_EQ(judge(greeting("a", "run"), "b", "\xff\xff nonsense").kind, RefusalKind::configuration);
 }

@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "inter/mesh/namesakes.h"
 #include "tests/diloco/coordinator/lone_region.h"
 #include "tests/diloco/round/region_a.h"
 
@@ -58,6 +59,15 @@ TEST_F(StatusViewTest, HasTheRunAndHowFarTheRegionIs) {
   EXPECT_EQ(view_.applied_version(), 1U);
   EXPECT_FALSE(view_.status().finished);
   EXPECT_FALSE(view_.status().egress) << "no prices are known";
+}
+
+TEST_F(StatusViewTest, OfTheProcessThatStaysOutForAnotherOneSaysSo) {
+  const std::string what = std::string(inter::kTwoProcesses) + "a: one at 10.0.0.1:7, and ...";
+  links_.on_refused_by("b", inter::LinkError(inter::Errc::refused, what));
+  EXPECT_EQ(view_.waiting_for(),
+            "the other process with this region's certificate to end (refused by b: " + what + ")");
+  links_.on_peer_up("b", "");
+  EXPECT_EQ(view_.waiting_for().find("other process"), std::string::npos);
 }
 
 TEST_F(StatusViewTest, OfARegionThatAbstainsSaysWhyAndNamesNoLeader) {

@@ -86,7 +86,7 @@ TEST(Peers, AContradictionCountsWhenAMajorityStandsBehindIt) {
   const std::vector<Action> last = out.take();
   EXPECT_EQ(std::get<EndRun>(last.back()).exit_code, 4);
   EXPECT_THAT(std::get<EndRun>(last.back()).message,
-              ::testing::HasSubstr("delete ledger/incarnation in it before its first start"));
+              ::testing::HasSubstr("empty it and start this region with --join"));
 }
 
 TEST(Peers, OfTwoNobodyCanTellWhoIsWrong) {

@@ -117,6 +117,23 @@ TEST_P(WorkerServerTest, AWorkerThatLostSessionsInARowPausesBeforeItAttaches) {
   on_server([&] { EXPECT_EQ(script_.attached.size(), 1U); });
 }
 
+// It dies as it begins, and is started again each time.
+TEST_P(WorkerServerTest, ARankThatEndsOneGatheringAfterTheOtherIsNamed) {
+  test::CapturedLog log;
+  start(2);
+  for (int i = 1; i <= 4; ++i) {
+    auto second = std::async(std::launch::async, [this] { return attach(1, 2); });
+    const auto first = attach(0, 2);
+    second.get().reset();
+    EXPECT_THROW(first->next(keep), std::system_error);
+    EXPECT_EQ(log.has("gatherings of the ranks in a row"), i == 4) << i;
+  }
+  EXPECT_TRUE(
+      log.has("eu: 4 gatherings of the ranks in a row ended before anything was contributed. "
+              "First to leave: rank 1 4 times. Their logs say why"));
+  EXPECT_TRUE(log.has("when it has been away for 3600 s (train.rank_wait_s)"));
+}
+
 TEST_P(WorkerServerTest, HearsWhatItsStateWasTrainedOn) {
   start(1);
   AttachRequest changed = request(0, 1);

@@ -13,11 +13,12 @@ class BothDial : public MeshTest {
   static constexpr std::uint16_t kNobody = 1;
 
   Region& start(const std::string& self, const std::string& peer, std::uint16_t port,
-                std::chrono::milliseconds second_dialler_delay) {
+                std::chrono::milliseconds second_dialler_delay, const std::string& process = {}) {
     MeshOptions made = options(self);
     made.second_dialler_delay = second_dialler_delay;
     point(made, peer, port);
     Region& region = add(made);
+    region.process = process;
     region.mesh->start();
     return region;
   }
@@ -92,7 +93,7 @@ TEST_F(BothDial, TwoProcessesWithOneCertificateAreToldSoAndTheFirstKeepsItsLink)
   ASSERT_TRUE(run_until([&] { return !a.refusals.empty() || !twin.refusals.empty(); }));
   EXPECT_THAT((a.refusals.empty() ? twin : a).refusals[0],
               AllOf(HasSubstr("two processes use the certificate of a: one at 127.0.0.1:"),
-                    HasSubstr(", whose link stays, and one at 127.0.0.1:"),
+                    HasSubstr(", whose link stays, and one at 127.0.0.1; "),
                     HasSubstr("end one of them"), HasSubstr("`causeway certs revoke a`")));
   EXPECT_TRUE(log_.has("b: refused 127.0.0.1:"));
   EXPECT_TRUE(log_.has(": two processes use the certificate of a"));
@@ -102,6 +103,28 @@ TEST_F(BothDial, TwoProcessesWithOneCertificateAreToldSoAndTheFirstKeepsItsLink)
   b.mesh->send("a", "to the one that stays");
   ASSERT_TRUE(run_until([&] { return !keeps.messages.empty(); }));
   EXPECT_EQ(b.ups, ups);
+}
+
+// A machine that was copied, or an old one that was started again.
+TEST_F(BothDial, OfTwoProcessesThatBothLiveTheOneThatBeganFirstHasTheLink) {
+  const auto soon = std::chrono::milliseconds(0);
+  Region& b = start("b", "c", kNobody, soon);
+  const std::uint16_t port = b.mesh->listening_port();
+  Region& first = start("c", "b", port, soon, "process 1");
+  ASSERT_TRUE(run_until([&] { return b.mesh->is_up("c"); }));
+  Region& twin = start("c", "b", port, soon, "process 2");
+  ASSERT_TRUE(run_until([&] { return !twin.refusals.empty(); }));
+  EXPECT_THAT(twin.refusals[0],
+              AllOf(HasSubstr("two processes use the certificate of c: one at 127.0.0.1:"),
+                    HasSubstr(", whose link stays, and one at 127.0.0.1; end one of them")));
+  EXPECT_TRUE(log_.has("b: c is down: the region connected anew"));
+  EXPECT_TRUE(log_.has("b: c is down: two processes use the certificate of c"));
+  EXPECT_EQ(b.ups, 3) << "the first link, one of what may be a restart, and the first one again";
+  ASSERT_TRUE(run_until([&] { return twin.refusals.size() > 5 && first.mesh->is_up("b"); }));
+  EXPECT_EQ(b.ups, 3);
+  EXPECT_TRUE(first.refusals.empty());
+  stop(*first.mesh);
+  EXPECT_TRUE(run_until([&] { return twin.mesh->is_up("b"); })) << "there is one left";
 }
 
 }  // namespace

@@ -1,8 +1,10 @@
 // When a region that connects again and again is taken for two.
 
-#include "inter/mesh/mesh_core.h"
+#include <string>
 
 #include <gtest/gtest.h>
+
+#include "inter/mesh/mesh_core.h"
 
 namespace causeway::inter {
 namespace {
@@ -35,6 +37,38 @@ TEST_F(Contests, ARegionThatRestartsIsOne) {
     EXPECT_FALSE(connects(milliseconds(200)));
     EXPECT_FALSE(connects(seconds(6)));
   }
+}
+
+TEST(NamesakesTest, AProcessThatComesBackAfterAnotherOneNeverEnded) {
+  Namesakes namesakes;
+  EXPECT_FALSE(namesakes.compete("1"));
+  namesakes.link("1");
+  EXPECT_FALSE(namesakes.compete("1")) << "its link broke on its side alone";
+  EXPECT_FALSE(namesakes.compete("2")) << "it was started again";
+  namesakes.link("2");
+  EXPECT_TRUE(namesakes.compete("1"));
+  EXPECT_FALSE(namesakes.stays_out("1")) << "it began first";
+  namesakes.link("1");
+  EXPECT_TRUE(namesakes.compete("2"));
+  EXPECT_TRUE(namesakes.stays_out("2"));
+  EXPECT_FALSE(namesakes.compete("3")) << "both may have ended";
+}
+
+TEST(NamesakesTest, ARegionThatIsStartedAgainAndAgainIsOne) {
+  Namesakes namesakes;
+  for (int i = 0; i < 100; ++i) {
+    const std::string process = std::to_string(i);
+    EXPECT_FALSE(namesakes.compete(process));
+    namesakes.link(process);
+  }
+}
+
+TEST(NamesakesTest, WhoSaysNoNameIsNotTakenForTwo) {
+  Namesakes namesakes;
+  namesakes.link("1");
+  namesakes.link("");
+  EXPECT_FALSE(namesakes.compete("1"));
+  EXPECT_FALSE(namesakes.compete(""));
 }
 
 }  // namespace

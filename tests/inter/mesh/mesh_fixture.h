@@ -28,7 +28,10 @@ class Region : public MeshHandler {
  public:
   Region(asio::io_context& context, MeshOptions options, std::uint64_t spool_bytes_max = 1U << 30);
 
-  std::string greeting() override { return "greeting of " + name; }
+  std::string greeting() override { return process.empty() ? "greeting of " + name : process; }
+  std::string process_of(const std::string& greeting) override {
+    return greeting.starts_with("process ") ? greeting : "";
+  }
   std::string judge_greeting(const std::string& peer, const std::string& greeting) override;
   std::string report(const std::string&) override { return shown; }
   void on_follower(TlsDoor::Guest guest) override { followers.push_back(guest.name); }
@@ -40,7 +43,8 @@ class Region : public MeshHandler {
 
   void restart(asio::io_context& context, MeshOptions options);  // same spool, new mesh
 
-  std::string name;  // of this region
+  std::string name;     // of this region
+  std::string process;  // "process 1"; empty: it does not say
   test::TemporaryDirectory directory;
   Spool spool;
   std::unique_ptr<Mesh> mesh;

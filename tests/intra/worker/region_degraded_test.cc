@@ -92,6 +92,29 @@ TEST_F(Degraded, ARankThatComesBackIsTakenIn) {
   expect_no_sample_lost_or_read_twice();
 }
 
+// For want of memory, say. What is gained each time is progress.
+TEST(DegradedAgainAndAgain, ARankThatDiesEverySecondStepEndsNoOther) {
+  constexpr std::uint32_t kK = 24;
+  const TemporaryDirectory directory;
+  FakeRun run({"us"}, 1, kK);
+  RegionUnderTest us(run, directory, "us", 0, 1, 2);
+  us.set_all([](WorkerOptions& options) { options.train.k = options.train.steps = kK; });
+  std::atomic<std::uint64_t> killed_at = 0;
+  run.on_report = [&](const std::string&, const diloco::Progress& progress) {
+    const std::uint64_t step = progress.step();
+    if (step % 2 == 1 || step == kK || step <= killed_at) return;
+    killed_at = step;
+    us.kill(1);
+  };
+  us.start();
+  for (std::uint32_t death = 1; death < kK / 2; ++death) {
+    us.expect_killed(1);
+    us.start(1);
+  }
+  EXPECT_EQ(us.finished(0).progress.step(), kK);
+  EXPECT_EQ(us.finished(1).progress.step(), kK);
+}
+
 TEST_F(Degraded, WithMomentsSharedOutItGoesBackToItsLastCheckpoint) {
   us_->set_all([](WorkerOptions& options) { options.train.shard_optimizer = true; });
   lose({1}, kSteps + 2);
