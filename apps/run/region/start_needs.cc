@@ -69,6 +69,10 @@ void check_known(const std::string& host, const Meanwhile& meanwhile) {
 // Or what will hold it: a start that is refused leaves no directory.
 void check_writable(std::filesystem::path directory) {
   directory = std::filesystem::absolute(directory);
+  if (const std::string dangling = inter::dangling_link_in(directory); !dangling.empty()) {
+    throw std::system_error(std::make_error_code(std::errc::resource_unavailable_try_again),
+                            dangling + ": mount or make it, or name another place");
+  }
   while (!exists(directory) && directory != directory.parent_path())
     directory = directory.parent_path();
   const inter::AtomicFile trial(directory / "start");  // gone again, as nobody commits it

@@ -14,6 +14,7 @@
 #include <string_view>
 #include <system_error>
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include "inter/base/error.h"
@@ -72,6 +73,7 @@ namespace causeway::run {
 namespace {
 
 using std::chrono::days;
+using testing::HasSubstr;
 
 constexpr std::chrono::seconds kNoPatience{0};
 
@@ -117,6 +119,22 @@ TEST_F(Certificates, ThatWereRevokedAreNot) {
   inter::add_region(directory_.path(), "eu");
   inter::revoke_region(directory_.path(), "eu");
   EXPECT_EQ(end(), std::error_code()) << "whoever needs it says more";
+}
+
+TEST(StartNeedsTest, ALinkToADiskThatIsNotMountedYetIsWaitedFor) {
+  const test::TemporaryDirectory directory;
+  std::filesystem::create_symlink("/not/mounted", directory.path() / "runs");
+  const StartNeeds needs{.who = "eu",
+                         .directory = directory.path() / "runs" / "name" / "eu",
+                         .credentials = {},
+                         .listens = {}};
+  try {
+    wait_for(needs, kNoPatience);
+    FAIL() << "it began";
+  } catch (const std::system_error& error) {
+    EXPECT_TRUE(is_transient(error.code()));
+    EXPECT_THAT(error.what(), HasSubstr("runs is a link to /not/mounted, which is not there"));
+  }
 }
 
 // With the name server silent, the first look-up would go on for ten seconds.
