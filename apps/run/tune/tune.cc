@@ -17,6 +17,7 @@
 #include "apps/run/probe/probe.h"
 #include "apps/run/probe/program_probe.h"
 #include "apps/run/probe/runs.h"
+#include "apps/run/region/output_file.h"
 #include "apps/run/region/region_files.h"
 #include "apps/run/tune/grid.h"
 #include "apps/run/tune/links.h"
@@ -111,13 +112,10 @@ class Tuner {
           "regions: tune needs two regions or more; one region exchanges nothing, so any K will "
           "do");
     out_.warnings = not_rehearsed(config_);
+    make_output_directory("--cache", options_.cache);
     if (writes_work()) claim_work();
     const wan_sim::Scenario links = read_links();
-    if (!options_.prices.empty()) {
-      std::vector<std::string> known = links.regions;
-      known.insert(known.end(), out_.regions.begin(), out_.regions.end());
-      out_.prices = load_prices(options_.prices, known);
-    }
+    out_.prices = prices_to_predict_with(options_.prices, config_, links.regions, out_.warnings);
     if (const std::string concern = outer_concern(config_); !concern.empty())
       out_.warnings.push_back(concern);
     step_s_ = parse_step_s(options_.region_step_s, out_.regions);
