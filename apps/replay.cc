@@ -96,8 +96,11 @@ Options add_states(CLI::App& command, ReplayFlags& flags) {
                   ->check(number_from(0, kCountMax)),
               command.add_option("--model", options.model,
                                  "Write the model of a version to this directory")};
-  command.add_option("--version", options.model_version, "Which version (default: the last)")
-      ->check(number_from(0, kCountMax));
+  command
+      .add_option("--version", options.model_version,
+                  "With --model: which version (default: the last)")
+      ->check(number_from(0, kCountMax))
+      ->needs(own.back());
   own.push_back(add_repeated(
       command, "--without", flags.without,
       "REGION@ROUND: compare with the run in which that round did not list that region"));
