@@ -253,8 +253,9 @@ void CatchUp::expect(const inter::BlobId& payload, const std::string& peer, Time
 // is nobody knows while its worker is away.
 void CatchUp::want(const std::map<inter::BlobId, Fetcher::Want>& wanted, Time now) {
   for (Fetcher::Request& forgone : region_.fetcher.set_wanted(wanted, now)) {
-    if (region_.worker.attached() && !region_.spool.holds(forgone.blob))
-      region_.out.push(ForgoBlob{std::move(forgone.peer), forgone.blob});
+    if (!region_.worker.attached() || region_.spool.holds(forgone.blob)) continue;
+    region_.fetcher.note_forgone(forgone.blob);
+    region_.out.push(ForgoBlob{std::move(forgone.peer), forgone.blob});
   }
 }
 

@@ -114,6 +114,24 @@ TEST_F(Leap, NamesTheSnapshotUntilItsWorkerIsNearTheNewestRound) {
   EXPECT_TRUE(region_.spool.leaps(Applied{kVersion - 2, {}}).empty());
 }
 
+// Its offers are turned away since, and nobody would send it before it is asked for.
+TEST_F(Leap, WhatWasTakenBackIsAskedForAtOnceThoughItsContributorPushesIt) {
+  Status status;
+  status.version = kVersion;
+  region_.peers.hear("b", status);
+  catch_up_.choose_target();
+  const std::vector<inter::BlobId> payloads = asked();
+  ASSERT_EQ(payloads.size(), kVersion);
+  hear_of({}, snapshot_of(2));
+  catch_up_.fetch(Time{1});
+  region_.out.take();
+  region_.peers.hear("b", status);  // it has them after all
+  catch_up_.choose_target();
+  ASSERT_FALSE(region_.spool.target());
+  catch_up_.expect(payloads[0], "b", Time{0});
+  EXPECT_THAT(asked(), ::testing::Contains(payloads[0]));
+}
+
 // What comes over one link comes in the order in which it was asked for.
 TEST_F(Leap, TheSnapshotGoesBeforeWhatWasAskedForAndTheRoundsBeforeItAreTakenBack) {
   Status status;
