@@ -76,6 +76,10 @@ int run_replay(const ReplayFlags& flags) {
   run::ReplayOptions options = flags.options;
   for (const std::string& text : flags.without) options.changes.push_back(run::parse_without(text));
   for (const std::string& text : flags.weights) options.changes.push_back(run::parse_weight(text));
+  if (options.loss && options.changes.empty())
+    throw run::ConfigError(
+        "--loss: compares the run with a changed one; say with --without or "
+        "--weight what is changed");
   const run::Replay replay = run::replay(options);
   for (const std::string& line : replay.lines) std::cout << line << "\n";
   std::cout << (replay.right ? "replayed: the ledger's states" : "NOT the ledger's states") << "\n";

@@ -138,6 +138,11 @@ class Wan(WanCase):
                                  "--seconds", "0.01", code=1)  # carried nothing
         self.assertEqual(said.count("us:eu  dial 127.0.0.1:"), 2)
 
+    def test_a_command_is_not_ignored_because_nobody_is_told(self):
+        one = ("wan-sim", self.directory / "wan.toml", "--map", "us:eu=127.0.0.1:1", "--seconds", "0.01")
+        self.assertIn("--command requires --tell", self.run_causeway(*one, "--command", "links", code=2))
+        self.assertIn("--tell requires --command", self.run_causeway("wan-sim", "--tell", self.directory / "socket", code=2))
+
     def test_a_map_that_cannot_be_read_says_what_is_allowed(self):
         for wrong, why in (("us:eu", "is not FROM:TO=HOST:PORT"), ("us:eu=host", "no port"),
                            ("us:eu=127.0.0.1:1,port=2", "'port=2' is not known"),
