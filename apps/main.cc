@@ -1,6 +1,7 @@
 // `causeway`: parses the command line, runs one subcommand, and turns every failure into a message
 // that says what to do and an exit code.
 #include <sysexits.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <array>
@@ -110,12 +111,24 @@ int report(const std::string& message, int exit_code) {
   return exit_code;
 }
 
-// What was printed has arrived, or the exit code says that it has not.
+// Why standard output cannot be written to. What failed may have been written long ago, and the
+// stream does not keep why: one more byte, of what is spoilt already, fails in the same way.
+std::error_code output_problem() {
+  const int error = ::write(STDOUT_FILENO, "\n", 1) < 0 ? errno : EIO;
+  return {error, std::generic_category()};
+}
+
+// What was printed has arrived, or the exit code says that it has not, unless it says something
+// else already.
 int printed(int exit_code) {
   std::cout.flush();
   const bool arrived = std::cout.good() && std::fflush(stdout) == 0 && std::ferror(stdout) == 0;
-  if (arrived || exit_code != 0) return exit_code;
-  return report("standard output cannot be written to; what it should show is not complete", 1);
+  if (arrived) return exit_code;
+  const std::system_error problem(output_problem());
+  const int code = causeway::inter::is_out_of_room(problem) ? kNoRoom : 1;
+  return report("standard output cannot be written to (" + problem.code().message() +
+                    "); what it should show is not complete",
+                exit_code == 0 ? code : exit_code);
 }
 
 // Help, the version, or what is wrong with the command line. Before help CLI11 does not look

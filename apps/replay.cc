@@ -76,6 +76,10 @@ int run_replay(const ReplayFlags& flags) {
   run::ReplayOptions options = flags.options;
   for (const std::string& text : flags.without) options.changes.push_back(run::parse_without(text));
   for (const std::string& text : flags.weights) options.changes.push_back(run::parse_weight(text));
+  if (options.loss && options.changes.empty())
+    throw run::ConfigError(
+        "--loss: compares the run with a changed one; say with --without or "
+        "--weight what is changed");
   const run::Replay replay = run::replay(options);
   for (const std::string& line : replay.lines) std::cout << line << "\n";
   std::cout << (replay.right ? "replayed: the ledger's states" : "NOT the ledger's states") << "\n";
@@ -96,8 +100,11 @@ Options add_states(CLI::App& command, ReplayFlags& flags) {
                   ->check(number_from(0, kCountMax)),
               command.add_option("--model", options.model,
                                  "Write the model of a version to this directory")};
-  command.add_option("--version", options.model_version, "Which version (default: the last)")
-      ->check(number_from(0, kCountMax));
+  command
+      .add_option("--version", options.model_version,
+                  "With --model: which version (default: the last)")
+      ->check(number_from(0, kCountMax))
+      ->needs(own.back());
   own.push_back(add_repeated(
       command, "--without", flags.without,
       "REGION@ROUND: compare with the run in which that round did not list that region"));

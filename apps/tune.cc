@@ -8,6 +8,7 @@
 
 #include "apps/commands.h"
 #include "apps/flags.h"
+#include "apps/run/region/output_file.h"
 #include "apps/run/region/region_files.h"
 #include "apps/run/tune/plan.h"
 #include "compression/base/codec.h"
@@ -35,7 +36,7 @@ void say(const std::string& text) {
 void resolve(TuneFlags& flags) {
   spdlog::set_level(spdlog::level::warn);  // rehearsed coordinators say what real ones would
   // Now, not after half an hour of measuring.
-  if (!flags.out.empty()) std::filesystem::create_directories(flags.out);
+  if (!flags.out.empty()) run::make_output_directory("--out", flags.out);
   flags.options.step_s = flags.step_ms / 1e3;
   flags.options.phantom.region_bytes_per_s = flags.region_mbit_s * 125'000;
   flags.options.phantom.codec_bytes_per_s = flags.codec_gb_s * 1e9;
@@ -179,7 +180,7 @@ void add_phantom_flags(CLI::App& command, TuneFlags& flags) {
 void add_output_flags(CLI::App& command, TuneFlags& flags) {
   command.add_option("--prices", flags.options.prices,
                      "TOML file with the price of traffic: default_per_gb, [[price]] from, to, "
-                     "per_gb");
+                     "per_gb (default: links.prices)");
   command
       .add_option("--rehearse", flags.options.rehearse_s,
                   "Seconds of virtual time per choice, at least")

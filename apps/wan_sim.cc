@@ -101,10 +101,12 @@ void add_steering_flags(CLI::App& command, WanSimFlags& flags) {
   command.add_option("--record", flags.record, "relay and packet: write what happens to this file");
   command.add_option("--replay", flags.replay,
                      "A recording instead of PROFILE, with what was done to it by hand");
-  command.add_option("--tell", flags.tell,
-                     "Send --command to a running wan-sim: its socket, or http://HOST:PORT");
-  command.add_option("--command", flags.command,
-                     "The command to send, such as 'fault = \"reset\"'");
+  auto* tell = command.add_option(
+      "--tell", flags.tell, "Send --command to a running wan-sim: its socket, or http://HOST:PORT");
+  auto* sent = command.add_option("--command", flags.command,
+                                  "The command to send, such as 'fault = \"reset\"'");
+  tell->needs(sent);
+  sent->needs(tell);
 }
 
 }  // namespace

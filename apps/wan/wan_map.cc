@@ -50,6 +50,22 @@ WanMap parse_wan_map(const std::string& text) {
   return map;
 }
 
+void check_maps_differ(const std::vector<WanMap>& maps) {
+  const auto refuse = [](const WanMap& one, const WanMap& other, const std::string& why) {
+    throw CLI::ValidationError("--map", "'" + one.text + "' and '" + other.text + "' " + why);
+  };
+  for (auto one = maps.begin(); one != maps.end(); ++one) {
+    for (auto other = one + 1; other != maps.end(); ++other) {
+      if (one->udp != other->udp) continue;
+      if (one->listen == other->listen && one->listen.port != 0)
+        refuse(*one, *other, "listen at the same place; give each its own");
+      const bool same_way = one->from == other->from && one->to == other->to;
+      if (same_way && one->target == other->target && one->listen == other->listen)
+        refuse(*one, *other, "are the same way twice; leave one out, or name another target");
+    }
+  }
+}
+
 tcp::endpoint resolve_for(const std::string& flag, const inter::Endpoint& endpoint) {
   asio::io_context context;
   std::error_code error;

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <string>
+#include <vector>
 
 #include <asio/ip/tcp.hpp>
 
@@ -19,6 +20,10 @@ struct WanMap {
 
 // FROM:TO=HOST:PORT[,listen=HOST:PORT][,udp]. Throws CLI::ValidationError with what is allowed.
 WanMap parse_wan_map(const std::string& text);
+
+// Two for one way: somebody meant another. Two that listen at one place: the second cannot. Throws
+// CLI::ValidationError naming both. One link may have several to different targets.
+void check_maps_differ(const std::vector<WanMap>& maps);
 
 // Looks the name up. Throws CLI::ValidationError naming `flag`.
 asio::ip::tcp::endpoint resolve_for(const std::string& flag, const inter::Endpoint& endpoint);

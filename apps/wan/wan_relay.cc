@@ -135,6 +135,7 @@ class RelayCommand {
         console_(flags, scenario, context_.get_executor()) {
     std::vector<WanMap> maps;
     for (const std::string& map : flags.maps) maps.push_back(parse_wan_map(map));
+    check_maps_differ(maps);
     relay_.emplace(
         context_.get_executor(), scenario,
         wan_sim::RelayOptions{.on_event = console_.on_event(),

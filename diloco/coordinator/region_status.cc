@@ -106,6 +106,7 @@ void each_key(const RegionStatus&, Each each) {
   each("progress", &S::progress);
   each("loss_not_finite", &S::loss_not_finite);
   each("reported_unix_s", &S::reported_unix_s);
+  each("worker_silent_s", &S::worker_silent_s);
   each("wan_tx_bytes", &S::wan_tx_bytes);
   each("wan_rx_bytes", &S::wan_rx_bytes);
   each("links", &S::links);
@@ -269,6 +270,13 @@ OrderedJson to_json(const RegionStatus& status) {
   OrderedJson json = {{"region", status.region}, {"format", kJsonFormat}, {"xxh3", kNoChecksum}};
   json.update(json_of(status));
   return json;
+}
+
+std::string speaker_of(std::uint32_t workers, const std::vector<std::uint32_t>& missing_ranks) {
+  if (workers <= 1) return "its worker";
+  std::uint32_t rank = 0;
+  while (std::ranges::find(missing_ranks, rank) != missing_ranks.end()) ++rank;
+  return "rank " + std::to_string(rank) + " of its " + std::to_string(workers) + " workers";
 }
 
 std::optional<RegionStatus> parse_region_status(const std::string& text) {

@@ -63,6 +63,9 @@ struct DataStatus {
 };
 DataStatus data_status(const DataDigest& data);
 
+// Who speaks for a region of so many workers: the first of its ranks that is there, in words.
+std::string speaker_of(std::uint32_t workers, const std::vector<std::uint32_t>& missing_ranks);
+
 struct RegionStatus {
   std::string region;
   std::uint64_t pid = 0;
@@ -87,6 +90,7 @@ struct RegionStatus {
   Progress progress;
   bool loss_not_finite = false;           // the newest that was reported: NaN or infinite
   std::optional<double> reported_unix_s;  // by the worker; none: not since it attached
+  std::uint64_t worker_silent_s = 0;      // since its last word, while it is to speak
   std::uint64_t wan_tx_bytes = 0, wan_rx_bytes = 0;  // over all links and restarts
   std::map<std::string, LinkStatus> links;
   std::map<std::string, LinkTotals> removed_links;  // to regions that are no members any more
@@ -100,6 +104,11 @@ struct RegionStatus {
   std::string last_error;                           // logged since the process started; empty: none
   bool finished = false;
 
+  // So late a word is worth telling: a worker that waits speaks twice a second, one that works
+  // after each step, and a program of its own after all steps of a round.
+  static constexpr std::uint64_t kSilentS = 10;
+  bool worker_is_silent() const { return worker_silent_s >= kSilentS; }
+  std::string speaker() const { return speaker_of(workers, missing_ranks); }
   bool lacks_workers() const { return workers > 0 && missing_ranks.size() >= workers; }
   // What it does or waits for; empty: no worker has worked yet.
   std::string state() const { return waiting.empty() ? progress.phase() : "waits for " + waiting; }

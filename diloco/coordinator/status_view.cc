@@ -101,6 +101,7 @@ void StatusView::add_worker(RegionStatus& status) const {
   status.progress = worker_.progress();
   status.loss_not_finite = status.progress.has_loss() && !std::isfinite(status.progress.loss());
   status.reported_unix_s = worker_.reported_unix_s();
+  if (context_.ending.going_on()) status.worker_silent_s = worker_.silent_s();
   const std::string silence = context_.ending.going_on() ? worker_.silence() : "";
   if (silence.empty()) return;
   status.progress.set_tokens_per_s(0);

@@ -150,13 +150,12 @@ std::string WorkerSide::silence() const {
                      whole_seconds(silence_.lasts()) / 60);
 }
 
-// Who speaks for the region: the first of its ranks that is there.
 std::string WorkerSide::speaker() const {
-  const std::uint32_t workers = context_.options.workers;
-  if (workers == 1) return "its worker";
-  std::uint32_t rank = 0;
-  while (std::ranges::find(missing_, rank) != missing_.end()) ++rank;
-  return fmt::format("rank {} of its {} workers", rank, workers);
+  return speaker_of(context_.options.workers, missing_);
+}
+
+std::uint64_t WorkerSide::silent_s() const {
+  return static_cast<std::uint64_t>(whole_seconds(silence_.lasts()));
 }
 
 // ---- What it is told ----

@@ -46,6 +46,7 @@ class WorkerSide : public WorkerServerHandler {
   void look_for_silence(std::chrono::steady_clock::time_point now);
   // What is waited for while it says nothing for long; empty: it speaks.
   std::string silence() const;
+  std::uint64_t silent_s() const;  // however short
   ContributionIntake& intake() { return intake_; }
   const ContributionIntake& intake() const { return intake_; }
   void tell_what_is_waited_for(const std::string& what);  // empty: nothing

@@ -13,7 +13,8 @@ using std::chrono::seconds;
 // which costs bytes but no harm.
 constexpr Time kRetryMin = seconds{5};
 constexpr int kSpoiltMax = 3;
-constexpr std::size_t kQueuedMax = 30;  // some five minutes
+constexpr std::size_t kQueuedMax = 30;     // some five minutes
+constexpr std::size_t kForgoneMax = 4096;  // that are remembered
 
 }  // namespace
 
@@ -39,16 +40,23 @@ std::vector<Fetcher::Request> Fetcher::set_wanted(const std::map<inter::BlobId, 
       entry->second.attempts = 0;
       continue;
     }
+    const bool turned_away = forgone_.erase(blob) > 0;
+    const bool comes = want.under_way && !turned_away;
     entry->second = {.source = want.source,
                      .rank = want.rank,
                      .first = want.first,
-                     .asked = want.under_way ? want.source : std::string(),
+                     .asked = comes ? want.source : std::string(),
                      .senders = {want.source},
                      .retry_after = kRetryMin,
-                     .ask_at = want.under_way ? now + kRetryMin : now};
+                     .ask_at = comes ? now + kRetryMin : now};
   }
   if (make_way) this->make_way(now, forgone);
   return forgone;
+}
+
+void Fetcher::note_forgone(const inter::BlobId& blob) {
+  if (forgone_.size() >= kForgoneMax) forgone_.clear();
+  forgone_.insert(blob);
 }
 
 // What was asked for before would come before it, and a single blob may take a minute. It is asked

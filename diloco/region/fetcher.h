@@ -33,6 +33,9 @@ class Fetcher {
   // Replaces the set of wanted blobs; those already wanted keep their progress. Returns which peers
   // may be about to send what: they need not, or not before they are asked anew.
   std::vector<Request> set_wanted(const std::map<inter::BlobId, Want>& wanted, Time now);
+  // Its senders were told so, and it is turned away where they offer it until it is asked for anew:
+  // when it is wanted again, that is at once, whoever says that it is under way.
+  void note_forgone(const inter::BlobId& blob);
   // Returns by how much the blob grew.
   std::uint64_t on_progress(const inter::BlobId& blob, std::uint64_t received_bytes, Time now);
   // Whatever came of it is gone.
@@ -81,6 +84,7 @@ class Fetcher {
 
   std::map<inter::BlobId, Entry> entries_;
   std::set<inter::BlobId> in_vain_;
+  std::set<inter::BlobId> forgone_;
   std::map<std::string, Time> sent_at_;  // when something last came that the peer was asked for
 };
 

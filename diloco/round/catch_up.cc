@@ -155,10 +155,17 @@ void CatchUp::choose_target() {
   if (before && target && target != before) note_loss(*before);
   if (target != before) offers_.forget_announcers();
   if (before && target != before && !target_is_needed_) chase_.back_off();
-  target_is_needed_ = needs_snapshot();
+  note_need();
   if (!target) return;
   offers_.note_announcers(*target);
   check_target();
+}
+
+void CatchUp::note_need() {
+  target_is_needed_ = needs_snapshot();
+  const bool stuck = target_is_needed_ && region_.spool.target();
+  if (stuck) stuck_at_ = region_.spool.first_missing(region_.worker.applied()->version);
+  if (!region_.spool.target()) stuck_at_.reset();
 }
 
 void CatchUp::note_loss(const Snapshot& target) {
@@ -186,11 +193,22 @@ void CatchUp::check_target() {
 std::optional<Snapshot> CatchUp::find_target() const {
   if (!region_.worker.attached()) return {};
   const bool needs = needs_snapshot();
-  if (!needs && !chase_.in_vain()) return {};
+  if (!needs && !chase_.in_vain()) return target_under_way();
   if (needs ? own_snapshot_helps() : leaps()) return {};
   return offers_.best([this](const Snapshot& offered) {
     return !room_.never_fits(offered.blob) && is_of_help(offered);
   });
+}
+
+// Whoever connects may have what was missing everywhere, so that no snapshot is needed any more.
+// But until that comes, one that is under way goes on beside it: over links that come and go it
+// would never be whole.
+std::optional<Snapshot> CatchUp::target_under_way() const {
+  const std::optional<Snapshot>& target = region_.spool.target();
+  if (!target || !stuck_at_ || region_.fetcher.received_bytes(target->blob) == 0) return {};
+  const Round applied = region_.worker.applied()->version;
+  if (region_.spool.first_missing(applied) != *stuck_at_ || !helps(*target)) return {};
+  return offers_.best([&](const Snapshot& offered) { return offered == *target; });
 }
 
 // It can do nothing without one.
@@ -253,8 +271,9 @@ void CatchUp::expect(const inter::BlobId& payload, const std::string& peer, Time
 // is nobody knows while its worker is away.
 void CatchUp::want(const std::map<inter::BlobId, Fetcher::Want>& wanted, Time now) {
   for (Fetcher::Request& forgone : region_.fetcher.set_wanted(wanted, now)) {
-    if (region_.worker.attached() && !region_.spool.holds(forgone.blob))
-      region_.out.push(ForgoBlob{std::move(forgone.peer), forgone.blob});
+    if (!region_.worker.attached() || region_.spool.holds(forgone.blob)) continue;
+    region_.fetcher.note_forgone(forgone.blob);
+    region_.out.push(ForgoBlob{std::move(forgone.peer), forgone.blob});
   }
 }
 

@@ -72,6 +72,8 @@ class CatchUp {
  private:
   void want(const std::map<inter::BlobId, Fetcher::Want>& wanted, Time now);
   std::optional<Snapshot> find_target() const;
+  std::optional<Snapshot> target_under_way() const;
+  void note_need();
   bool needs_snapshot() const;
   bool is_of_help(const Snapshot& offered) const;
   bool spares_rounds(const Snapshot& snapshot) const;
@@ -92,6 +94,7 @@ class CatchUp {
   SnapshotOffers offers_{region_};
   std::optional<Snapshot> checking_;  // the target, which is here
   bool target_is_needed_ = false;     // or it only spares rounds
+  std::optional<Round> stuck_at_;     // whose payloads were missing when it was needed last
 };
 
 }  // namespace causeway::diloco

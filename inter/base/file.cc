@@ -167,6 +167,17 @@ bool is_out_of_room(const std::system_error& error) {
          error.code() == std::error_code(EDQUOT, std::generic_category());
 }
 
+std::string dangling_link_in(const std::filesystem::path& path) {
+  namespace fs = std::filesystem;
+  for (fs::path part = fs::absolute(path); part != part.parent_path(); part = part.parent_path()) {
+    std::error_code error;
+    if (!fs::is_symlink(part, error) || fs::exists(part, error) || error) continue;
+    return part.string() + " is a link to " + fs::read_symlink(part, error).string() +
+           ", which is not there";
+  }
+  return {};
+}
+
 std::string room_left(int error, const std::filesystem::path& path, std::uint64_t bytes) {
   if (error != ENOSPC && error != EDQUOT) return {};
   struct statvfs disk {};

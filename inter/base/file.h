@@ -93,6 +93,11 @@ std::string room_left(int error, const std::filesystem::path& path, std::uint64_
 // The disk is full, or our share of it, or the file has the size that a limit allows (ulimit -f).
 bool is_out_of_room(const std::system_error& error);
 
+// The part of `path` that is a link to what is not there, such as a disk that is still to be
+// mounted, in words. Empty: none is. Whoever makes a directory there hears no more than "File
+// exists".
+std::string dangling_link_in(const std::filesystem::path& path);
+
 // visible: readers find the old content or the new. on_disk: also after a power failure.
 enum class Durability { visible, on_disk };
 

@@ -26,11 +26,12 @@ BlobSender::Item BlobSender::new_item(const BlobId& id) {
 }
 
 void BlobSender::push(const BlobId& id) {
-  if (find(id) == nullptr) {
-    queue_.push_back(new_item(id));
-    // The peer drops chunks of a blob that it declined until it has said that it thinks otherwise.
-    queue_.back().known = !asks_first_;
-  }
+  if (find(id) != nullptr) return;
+  Item& item = queue_.emplace_back(new_item(id));
+  // The peer drops chunks of a blob that it declined until it has said that it thinks otherwise.
+  item.known = !asks_first_;
+  if (auto leaving = leaving_.extract(id)) item.in_flight = std::move(leaving.mapped());
+  for (const auto& [chunk, carrier] : item.in_flight) item.pending.erase(chunk);
 }
 
 void BlobSender::on_fetch(const BlobFetch& fetch) {
@@ -39,6 +40,7 @@ void BlobSender::on_fetch(const BlobFetch& fetch) {
     abandoned_.push_back(fetch.id);
     return;
   }
+  leaving_.erase(fetch.id);  // the peer says what of it is there
   Item* item = find(fetch.id);
   if (item == nullptr) {
     item = &queue_.emplace_back(new_item(fetch.id));
@@ -60,6 +62,7 @@ void BlobSender::on_fetch(const BlobFetch& fetch) {
 }
 
 std::uint64_t BlobSender::on_ack(const BlobAck& ack) {
+  if (confirm_leaving(ack)) return chunk_bytes(ack.id, ack.chunk);
   Item* const item = find(ack.id);
   if (item == nullptr || item->confirmed.has(ack.chunk)) return 0;
   item->confirmed.insert(ack.chunk);
@@ -71,15 +74,36 @@ std::uint64_t BlobSender::on_ack(const BlobAck& ack) {
   return chunk_bytes(ack.id, ack.chunk);
 }
 
+bool BlobSender::confirm_leaving(const BlobAck& ack) {
+  const auto blob = leaving_.find(ack.id);
+  if (blob == leaving_.end()) return false;
+  const auto sent = blob->second.find(ack.chunk);
+  if (sent == blob->second.end()) return false;
+  ++confirmed_[sent->second];
+  blob->second.erase(sent);
+  if (blob->second.empty()) leaving_.erase(blob);
+  return true;
+}
+
 void BlobSender::on_complete(const BlobId& id) {
-  if (const Item* const item = find(id))
-    for (const auto& [chunk, carrier] : item->in_flight) ++confirmed_[carrier];
+  if (Item* const item = find(id)) let_go(*item);
   erase(id);
+  if (const auto arrived = leaving_.extract(id))
+    for (const auto& [chunk, carrier] : arrived.mapped()) ++confirmed_[carrier];
+}
+
+void BlobSender::let_go(Item& item) {
+  if (!item.in_flight.empty()) leaving_[item.id] = std::move(item.in_flight);
 }
 
 void BlobSender::on_decline(const BlobDecline& decline) {
-  if (find(decline.id) == nullptr) return;
-  if (decline.reason.empty()) return erase(decline.id);
+  Item* const declined = find(decline.id);
+  if (decline.reason.empty()) {
+    if (declined != nullptr) let_go(*declined);
+    return erase(decline.id);
+  }
+  leaving_.erase(decline.id);  // it is dropped in silence
+  if (declined == nullptr) return;
   if (const auto more = log_.take(LogBudget::kind_of(decline.reason))) {
     spdlog::warn(
         "{} declined blob {}: {}; until it asks for something it is only offered what "
@@ -96,6 +120,7 @@ void BlobSender::on_decline(const BlobDecline& decline) {
 
 void BlobSender::on_new_session() {
   abandoned_.clear();
+  leaving_.clear();
   confirmed_.clear();  // it numbers its connections anew
   for (Item& item : queue_) {
     item.known = false;
@@ -106,6 +131,9 @@ void BlobSender::on_new_session() {
 
 void BlobSender::on_connection_lost(ConnectionNumber connection) {
   confirmed_.erase(connection);
+  for (auto& [id, chunks] : leaving_)
+    std::erase_if(chunks, [=](const auto& sent) { return sent.second == connection; });
+  std::erase_if(leaving_, [](const auto& blob) { return blob.second.empty(); });
   for (Item& item : queue_) {
     for (auto chunk = item.in_flight.begin(); chunk != item.in_flight.end();) {
       if (chunk->second != connection) {
@@ -151,6 +179,7 @@ std::optional<Bytes> BlobSender::next_chunk_of(bool pushed, ConnectionNumber con
                                                Bytes& memory) {
   for (auto item = queue_.begin(); item != queue_.end();) {
     if (!spool_.can_send(item->id)) {
+      let_go(*item);
       abandoned_.push_back(item->id);
       item = queue_.erase(item);
       continue;
@@ -162,6 +191,7 @@ std::optional<Bytes> BlobSender::next_chunk_of(bool pushed, ConnectionNumber con
       continue;
     }
     if (auto frame = read_chunk(*item, *chunk, connection, std::exchange(memory, {}))) return frame;
+    let_go(*item);
     abandoned_.push_back(item->id);
     item = queue_.erase(item);
   }
@@ -185,12 +215,14 @@ std::optional<Bytes> BlobSender::read_chunk(Item& item, std::uint64_t chunk,
 }
 
 bool BlobSender::idle() const {
-  return std::ranges::all_of(
-      queue_, [](const Item& item) { return item.in_flight.empty() && item.pending.none(); });
+  return leaving_.empty() && std::ranges::all_of(queue_, [](const Item& item) {
+           return item.in_flight.empty() && item.pending.none();
+         });
 }
 
 bool BlobSender::under_way() const {
-  return std::ranges::any_of(queue_, [](const Item& item) { return !item.in_flight.empty(); });
+  return !leaving_.empty() ||
+         std::ranges::any_of(queue_, [](const Item& item) { return !item.in_flight.empty(); });
 }
 
 std::uint64_t BlobSender::bytes_left() const {
@@ -206,8 +238,11 @@ bool BlobSender::exhausted() const {
 
 std::uint64_t BlobSender::in_flight(ConnectionNumber connection) const {
   std::uint64_t chunks = 0;
-  for (const Item& item : queue_)
-    for (const auto& [chunk, carrier] : item.in_flight) chunks += carrier == connection ? 1 : 0;
+  const auto count = [&](const InFlight& in_flight) {
+    for (const auto& [chunk, carrier] : in_flight) chunks += carrier == connection ? 1 : 0;
+  };
+  for (const Item& item : queue_) count(item.in_flight);
+  for (const auto& [id, in_flight] : leaving_) count(in_flight);
   return chunks;
 }
 

@@ -58,6 +58,7 @@ class BlobSender {
   std::string describe() const;  // what is under way, for a log; empty if nothing is
 
  private:
+  using InFlight = std::map<std::uint64_t, ConnectionNumber>;  // by chunk
   struct Item {
     BlobId id;
     bool known = true;     // what the peer holds; a push takes it to hold nothing
@@ -67,19 +68,24 @@ class BlobSender {
     std::uint64_t cursor = 0;
     ChunkMap pending;  // neither under way nor confirmed
     ChunkMap confirmed;
-    std::map<std::uint64_t, ConnectionNumber> in_flight;  // by chunk
+    InFlight in_flight;
   };
   static Item new_item(const BlobId& id);
   static void put_back(Item& item, std::uint64_t chunk);
   Item* find(const BlobId& id);
   void erase(const BlobId& id);
+  void let_go(Item& item);
+  bool confirm_leaving(const BlobAck& ack);
   std::optional<Bytes> next_chunk_of(bool pushed, ConnectionNumber connection, Bytes& memory);
   std::optional<Bytes> read_chunk(Item& item, std::uint64_t chunk, ConnectionNumber connection,
                                   Bytes memory);
 
   const Spool& spool_;
   std::string peer_;
-  std::deque<Item> queue_;                               // in the order of the pushes
+  std::deque<Item> queue_;  // in the order of the pushes
+  // Under way when the rest was given up. The peer takes them, so each is acknowledged, or the blob
+  // is complete there or declined. Until then they fill the path as others do.
+  std::map<BlobId, InFlight> leaving_;
   std::map<ConnectionNumber, std::uint64_t> confirmed_;  // chunks
   std::deque<BlobId> abandoned_;                         // the peer is still to be told
   unsigned turn_ = 0;                                    // of kTurns; in the first, what was pushed

@@ -142,8 +142,9 @@ Addresses wait_to_resolve(const Endpoint& endpoint, std::chrono::milliseconds li
   return checked(endpoint, limit, in_time ? std::optional(found.get()) : std::nullopt);
 }
 
-tcp::endpoint listening_address(const Endpoint& bind, std::chrono::milliseconds limit) {
-  if (!bind.host.empty()) return wait_to_resolve(bind, limit).front();
+tcp::endpoint listening_address(const Endpoint& bind, std::chrono::milliseconds limit,
+                                const std::function<void()>& meanwhile) {
+  if (!bind.host.empty()) return wait_to_resolve(bind, limit, meanwhile).front();
   asio::io_context unused;
   const auto found =
       tcp::resolver(unused).resolve("", std::to_string(bind.port), tcp::resolver::passive);

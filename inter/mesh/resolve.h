@@ -24,7 +24,9 @@ std::vector<asio::ip::tcp::endpoint> wait_to_resolve(const Endpoint& endpoint,
                                                      std::chrono::milliseconds limit,
                                                      const std::function<void()>& meanwhile = {});
 
-// Where to listen: the first address of the name, or any address without one. Throws as above.
-asio::ip::tcp::endpoint listening_address(const Endpoint& bind, std::chrono::milliseconds limit);
+// Where to listen: the first address of the name, or any address without one. `meanwhile` and what
+// is thrown as above.
+asio::ip::tcp::endpoint listening_address(const Endpoint& bind, std::chrono::milliseconds limit,
+                                          const std::function<void()>& meanwhile = {});
 
 }  // namespace causeway::inter

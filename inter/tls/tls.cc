@@ -2,6 +2,8 @@
 
 #include <openssl/err.h>
 
+#include <string_view>
+
 #include <spdlog/spdlog.h>
 
 #include "inter/base/limits.h"
@@ -14,18 +16,32 @@ namespace {
   throw_bad_credentials("cannot use " + file.string());
 }
 
-int subject_index() {
+int refused_index() {
   static const int index = SSL_get_ex_new_index(0, nullptr, nullptr, nullptr, nullptr);
   return index;
+}
+
+std::string validity_of(const X509* certificate) {
+  return "from " + date_of(X509_get0_notBefore(certificate)) + " to " +
+         date_of(X509_get0_notAfter(certificate));
+}
+
+// The day alone: a reason that is the same as before is logged once (LogThrottle).
+std::string today() {
+  const std::unique_ptr<ASN1_TIME, OpensslDeleter<ASN1_TIME_free>> now(X509_gmtime_adj(nullptr, 0));
+  return date_of(now.get()).substr(0, std::string_view("2026-01-31").size());
 }
 
 int on_verified(int ok, X509_STORE_CTX* store) {
   if (ok == 0) {
     const auto* ssl =
         static_cast<SSL*>(X509_STORE_CTX_get_ex_data(store, SSL_get_ex_data_X509_STORE_CTX_idx()));
-    auto* subject = static_cast<std::string*>(SSL_get_ex_data(ssl, subject_index()));
-    if (const X509* leaf = X509_STORE_CTX_get0_cert(store); subject != nullptr && leaf != nullptr)
-      *subject = subject_of(leaf);
+    auto* refused = static_cast<RefusedCertificate*>(SSL_get_ex_data(ssl, refused_index()));
+    if (refused == nullptr) return ok;
+    if (const X509* leaf = X509_STORE_CTX_get0_cert(store); leaf != nullptr)
+      refused->subject = subject_of(leaf);
+    if (const X509* at_fault = X509_STORE_CTX_get_current_cert(store); at_fault != nullptr)
+      refused->validity = validity_of(at_fault);
   }
   return ok;
 }
@@ -113,14 +129,33 @@ std::string why_revoked(const X509* certificate, const Credentials& credentials)
 }
 
 LinkError describe_verification(const SSL* ssl, long verdict) {
-  const auto* subject = static_cast<const std::string*>(SSL_get_ex_data(ssl, subject_index()));
-  const std::string whose = subject == nullptr || subject->empty() ? "" : " (" + *subject + ")";
+  const auto* known = static_cast<const RefusedCertificate*>(SSL_get_ex_data(ssl, refused_index()));
+  const RefusedCertificate refused = known == nullptr ? RefusedCertificate{} : *known;
+  const std::string whose = refused.subject.empty() ? "" : " (" + refused.subject + ")";
+  const std::string said =
+      "the peer's certificate" + whose + " was refused: " + X509_verify_cert_error_string(verdict);
   const bool is_of_dates =
       verdict == X509_V_ERR_CERT_NOT_YET_VALID || verdict == X509_V_ERR_CERT_HAS_EXPIRED;
-  return {is_of_dates ? Errc::not_valid_today : Errc::refused,
-          "the peer's certificate" + whose +
-              " was refused: " + X509_verify_cert_error_string(verdict) +
-              (is_of_dates ? " (is this host's clock right?)" : "")};
+  if (!is_of_dates) return {Errc::refused, said};
+  const std::string validity =
+      refused.validity.empty() ? "" : "it is valid " + refused.validity + ", and ";
+  return {Errc::not_valid_today, said + "; " + validity + "this host's clock says " + today() +
+                                     ": renew it, or set the clock right"};
+}
+
+// OpenSSL says "bad certificate" of one that is not yet valid, and of little else that can meet a
+// certificate that our own authority signed.
+bool is_alert_of_dates(int alert) {
+  return alert == SSL_AD_CERTIFICATE_EXPIRED || alert == SSL_AD_BAD_CERTIFICATE;
+}
+
+// By which clock ours is not valid: this host's, or else the peer's.
+std::string own_dates(const SSL* ssl) {
+  const X509* own = SSL_get_certificate(ssl);
+  if (own == nullptr) return "";
+  if (const std::string problem = why_not_today(own); !problem.empty()) return "; ours " + problem;
+  return "; ours is valid " + validity_of(own) + ", and this host's clock says " + today() +
+         ": the peer's clock says something else, so set right the one that is wrong";
 }
 
 }  // namespace
@@ -226,15 +261,16 @@ LinkError describe_tls_failure(const SSL* ssl, unsigned long error) {
   }
   if (reason >= SSL_AD_REASON_OFFSET) {
     const int alert = reason - SSL_AD_REASON_OFFSET;
-    return {alert == SSL_AD_CERTIFICATE_EXPIRED ? Errc::not_valid_today : Errc::refused,
+    const bool of_dates = is_alert_of_dates(alert);
+    return {of_dates ? Errc::not_valid_today : Errc::refused,
             std::string("the peer refused our certificate or TLS: ") +
-                SSL_alert_desc_string_long(alert)};
+                SSL_alert_desc_string_long(alert) + (of_dates ? own_dates(ssl) : "")};
   }
   return {Errc::refused, std::string("TLS failed: ") + (text == nullptr ? "unknown" : text)};
 }
 
-void remember_refused_subject(SSL* ssl, std::string* subject) {
-  SSL_set_ex_data(ssl, subject_index(), subject);
+void remember_refused(SSL* ssl, RefusedCertificate* refused) {
+  SSL_set_ex_data(ssl, refused_index(), refused);
 }
 
 }  // namespace causeway::inter

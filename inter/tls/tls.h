@@ -45,8 +45,12 @@ std::string peer_region(const SSL* ssl);
 // Why a TLS operation failed, for a log: `error` is what OpenSSL's error queue held.
 LinkError describe_tls_failure(const SSL* ssl, unsigned long error);
 
-// Remembers in `subject`, which must outlive `ssl`, whose certificate a failed verification was
-// about.
-void remember_refused_subject(SSL* ssl, std::string* subject);
+// The certificate that a failed verification was about.
+struct RefusedCertificate {
+  std::string subject;
+  std::string validity;  // "from ... to ..." of it, or of the authority that was not valid
+};
+// Fills in `refused`, which must outlive `ssl`, when a verification fails.
+void remember_refused(SSL* ssl, RefusedCertificate* refused);
 
 }  // namespace causeway::inter

@@ -125,7 +125,7 @@ BioPtr make_socket_bio(int socket) {
 TlsStream::TlsStream(BioPtr below, const TlsContext& context, TlsRole role)
     : ssl_(SSL_new(context.get())) {
   assert(ssl_ && below);
-  remember_refused_subject(ssl_.get(), &refused_subject_);
+  remember_refused(ssl_.get(), &refused_);
   role == TlsRole::client ? SSL_set_connect_state(ssl_.get()) : SSL_set_accept_state(ssl_.get());
   BIO* const bio = below.release();
   SSL_set_bio(ssl_.get(), bio, bio);  // which owns it

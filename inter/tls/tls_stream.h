@@ -71,7 +71,7 @@ class TlsStream {
   [[noreturn]] void fail(int verdict, int system_error);
 
   SslPtr ssl_;
-  std::string refused_subject_;
+  RefusedCertificate refused_;
   bool handshaken_ = false;
   bool lost_ = false;
 };

@@ -148,6 +148,8 @@ class Audit(EndToEnd):
         self.assertIn("round 1: ap-northeast 0.333333, eu-west 0.333333, us-east 0.333333", told)
         self.assertIn("steps, waits for the last regions up to", self.run_causeway("ledger", region, "--round", "1"))
         self.assertIn("the ledger has rounds 0 to 1", self.run_causeway("ledger", region, "--round", "2", code=2))
+        self.assertIn("--version requires --model", self.run_causeway("replay", region, "--version", "1", code=2))
+        self.assertIn("say with --without or --weight what is changed", self.run_causeway("replay", region, "--loss", code=2))
         for flags in (["ledger", region, "--round"], ["replay", region, "--from"], ["replay", region, "--to"], ["replay", region, "--version"]):
             for number in ("-1", "99999999999999999999"):
                 self.assertIn(f"{flags[-1]}: {number}: must be a number from 0", self.run_causeway(*flags, number, code=2))

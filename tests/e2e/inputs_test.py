@@ -24,11 +24,24 @@ class Inputs(RunByHand):
                           ["protocol-states"], ["status", directory], ["status", directory, "--json"],
                           ["members", "list", "--directory", directory],
                           ["certs", "--directory", "certificates", "show"]):
-            with open("/dev/full", "w") as full:
-                ended = subprocess.run([CAUSEWAY, *map(str, arguments)], stdout=full, stderr=subprocess.PIPE,
-                                       cwd=self.directory, timeout=DEADLINE_S)
-            self.assertEqual(ended.returncode, 1, arguments)
-            self.assertIn(b"standard output", ended.stderr, arguments)
+            self.check_what_cannot_be_printed(arguments, "/dev/full", "w", code=5, said=b"No space left")
+
+    def test_output_that_cannot_be_written_for_want_of_anything_but_room_is_an_unexpected_error(self):
+        self.check_what_cannot_be_printed(["config"], "/dev/null", "r", code=1, said=b"Bad file descriptor")
+
+    def test_the_exit_code_of_what_was_found_stays_when_nothing_can_be_printed(self):
+        region = self.directory / "region"
+        region.mkdir()
+        (region / "status.json").write_text(json.dumps({"region": "us-east"}))  # no coordinator holds it
+        self.check_what_cannot_be_printed(["status", region], "/dev/full", "w", code=3, said=b"No space left")
+
+    def check_what_cannot_be_printed(self, arguments, output, mode, code, said):
+        with open(output, mode) as file:
+            ended = subprocess.run([CAUSEWAY, *map(str, arguments)], stdout=file, stderr=subprocess.PIPE,
+                                   cwd=self.directory, timeout=DEADLINE_S)
+        self.assertEqual(ended.returncode, code, arguments)
+        self.assertIn(b"standard output", ended.stderr, arguments)
+        self.assertIn(said, ended.stderr, arguments)
 
     def test_devices_and_pipes_are_neither_configuration_nor_data_nor_scenario(self):
         config = self.config(addresses=self.addresses)

@@ -127,6 +127,22 @@ class Wan(WanCase):
             said = self.run_causeway("wan-sim", self.directory / "wan.toml", "--map", f"us:eu={taken},listen={taken}", code=75)
         self.assertIn(f"cannot listen on {taken} (Address already in use): end what uses it, or give another address", said)
 
+    def test_a_way_that_is_given_twice_is_named_and_two_ways_of_one_link_are_not(self):
+        wan, one = self.directory / "wan.toml", "us:eu=127.0.0.1:1"
+        said = self.run_causeway("wan-sim", wan, "--map", one, "--map", one, code=2)
+        self.assertIn(f"'{one}' and '{one}' are the same way twice", said)
+        here = ",listen=127.0.0.1:2"
+        said = self.run_causeway("wan-sim", wan, "--map", one + here, "--map", "eu:us=127.0.0.1:1" + here, code=2)
+        self.assertIn("listen at the same place", said)
+        said = self.run_causeway("wan-sim", wan, "--map", one, "--map", "us:eu=127.0.0.1:2", "--map", one + ",udp",
+                                 "--seconds", "0.01", code=1)  # carried nothing
+        self.assertEqual(said.count("us:eu  dial 127.0.0.1:"), 2)
+
+    def test_a_command_is_not_ignored_because_nobody_is_told(self):
+        one = ("wan-sim", self.directory / "wan.toml", "--map", "us:eu=127.0.0.1:1", "--seconds", "0.01")
+        self.assertIn("--command requires --tell", self.run_causeway(*one, "--command", "links", code=2))
+        self.assertIn("--tell requires --command", self.run_causeway("wan-sim", "--tell", self.directory / "socket", code=2))
+
     def test_a_map_that_cannot_be_read_says_what_is_allowed(self):
         for wrong, why in (("us:eu", "is not FROM:TO=HOST:PORT"), ("us:eu=host", "no port"),
                            ("us:eu=127.0.0.1:1,port=2", "'port=2' is not known"),

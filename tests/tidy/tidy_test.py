@@ -29,7 +29,6 @@ REASONS = {
     "diloco/round/decider.cc": "the list of a round and the wait for the others are one decision",
     "diloco/coordinator/worker_side.cc": "every event of a worker's session, in its order",
     "diloco/coordinator/coordinator.cc": "opening, running and closing of one process",
-    "apps/run/verify/kept_files.cc": "one check for each file of a region's directory",
     "inter/blob/spool.cc": "the files of one directory: their names, room and removal",
     "inter/mesh/session.cc": "one state machine",
     "diloco/log/raft.cc": "the paper's rules",
@@ -37,7 +36,6 @@ REASONS = {
     "intra/worker/round_driver.cc": "the worker's side of each order",
     "intra/outer/outer_round.cc": "what a round encodes, and what it applies",
     "intra/outer/state_file.cc": "one file, written, read and checked",
-    "tests/apps/verify/verify_test.cc": "one test for each finding",
     "tests/gpu_double/double_test.cc": "one test for each rule of the doubles",
     # functions
     "diloco/files/fault_point.cc:kStates": "a table",

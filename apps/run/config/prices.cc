@@ -1,6 +1,7 @@
 #include "apps/run/config/prices.h"
 
 #include <algorithm>
+#include <iterator>
 #include <optional>
 
 #include <toml++/toml.h>
@@ -100,10 +101,19 @@ Prices load_prices(const std::filesystem::path& file, const std::vector<std::str
   }
 }
 
+namespace {
+
+std::vector<std::string> members_of(const Config& config) {
+  std::vector<std::string> names = names_of(config);
+  if (!config.witness.name.empty()) names.push_back(config.witness.name);
+  return names;
+}
+
+}  // namespace
+
 Prices prices_of(const Config& config) {
   if (config.links.prices.empty()) return {};
-  std::vector<std::string> known = names_of(config);
-  if (!config.witness.name.empty()) known.push_back(config.witness.name);
+  const std::vector<std::string> known = members_of(config);
   const Prices prices = load_prices(config.links.prices, known);
   if (!config.budget.limits() || prices.has_otherwise) return prices;
   for (const std::string& from : known) {
@@ -114,6 +124,20 @@ Prices prices_of(const Config& config) {
     }
   }
   return prices;
+}
+
+Prices prices_to_predict_with(const std::filesystem::path& file, const Config& config,
+                              std::vector<std::string> known, std::vector<std::string>& warnings) {
+  std::ranges::copy(members_of(config), std::back_inserter(known));
+  if (!file.empty()) return load_prices(file, known);
+  if (config.links.prices.empty()) return {};
+  try {
+    return load_prices(config.links.prices, known);
+  } catch (const ConfigError& error) {
+    warnings.push_back("what traffic costs is left out, as links.prices cannot be used (" +
+                       std::string(error.what()) + "); --prices FILE names other prices");
+    return {};
+  }
 }
 
 }  // namespace causeway::run

@@ -31,4 +31,10 @@ Prices load_prices(const std::filesystem::path& file, const std::vector<std::str
 // members has no price: what is not known cannot be kept.
 Prices prices_of(const Config& config);
 
+// For what is only predicted: of `file`, or if it is empty, of links.prices. Regions and witness of
+// the configuration are known too. What the configuration names may lie on another host: where that
+// cannot be used, no prices are given, and `warnings` says why.
+Prices prices_to_predict_with(const std::filesystem::path& file, const Config& config,
+                              std::vector<std::string> known, std::vector<std::string>& warnings);
+
 }  // namespace causeway::run

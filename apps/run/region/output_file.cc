@@ -3,6 +3,7 @@
 #include <system_error>
 
 #include "apps/run/config/config.h"
+#include "inter/base/file.h"
 
 namespace causeway::run {
 
@@ -25,6 +26,19 @@ void check_output_file(const std::string& flag, const fs::path& file) {
   if (fs::exists(file, ignored) && !fs::is_regular_file(file, ignored))
     throw ConfigError(flag + " " + file.string() +
                       " is no regular file, and would be replaced by one: name another");
+}
+
+void make_output_directory(const std::string& flag, const fs::path& directory) {
+  try {
+    fs::create_directories(directory);
+    const inter::AtomicFile trial(directory / "trial");  // gone again, as nobody commits it
+  } catch (const std::system_error& error) {
+    if (inter::is_out_of_room(error)) throw;
+    const std::string dangling = inter::dangling_link_in(directory);
+    throw ConfigError(flag + " " + directory.string() + ": cannot be written to (" +
+                      (dangling.empty() ? error.code().message() : dangling) +
+                      "); name another directory with " + flag);
+  }
 }
 
 }  // namespace causeway::run

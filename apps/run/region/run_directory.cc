@@ -11,6 +11,7 @@
 
 #include "apps/run/region/region_files.h"
 #include "diloco/files/file_io.h"
+#include "inter/base/file.h"
 #include "inter/tls/pki.h"
 
 namespace causeway::run {
@@ -66,7 +67,9 @@ std::optional<diloco::Descriptor> open_alone(const fs::path& path) {
     diloco::create_private_directories(path);
     if (auto lock = diloco::lock_file(path / "lock")) return lock;
   } catch (const std::system_error& error) {
-    throw ConfigError(flag + ": cannot be written (" + error.code().message() +
+    const std::string dangling = inter::dangling_link_in(path);
+    throw ConfigError(flag + ": cannot be written (" +
+                      (dangling.empty() ? error.code().message() : dangling) +
                       "); give another directory");
   }
   throw ConfigError(flag +

@@ -41,19 +41,22 @@ void check_all_differ(std::vector<inter::Endpoint> listens) {
   }
 }
 
-void check_port(const inter::Endpoint& bind) {
+using Meanwhile = std::function<void()>;
+
+void check_port(const inter::Endpoint& bind, const Meanwhile& meanwhile) {
   try {
     asio::io_context unused;
-    const tcp::acceptor acceptor(unused, inter::listening_address(bind, kResolve));
+    const tcp::acceptor acceptor(unused, inter::listening_address(bind, kResolve, meanwhile));
   } catch (const std::system_error& error) {
+    if (error.code() == intra::Errc::interrupted) throw;
     inter::throw_cannot_listen(bind, error.code());
   }
 }
 
 // A name that no server knows is a mistake, which whoever uses it says.
-void check_known(const std::string& host) {
+void check_known(const std::string& host, const Meanwhile& meanwhile) {
   try {
-    inter::wait_to_resolve({host, 1}, kResolve);  // any port
+    inter::wait_to_resolve({host, 1}, kResolve, meanwhile);  // any port
   } catch (const inter::LinkError& error) {
     const bool passes = error.code() == inter::Errc::deadline ||
                         error.code() == asio::error::host_not_found_try_again;
@@ -66,6 +69,10 @@ void check_known(const std::string& host) {
 // Or what will hold it: a start that is refused leaves no directory.
 void check_writable(std::filesystem::path directory) {
   directory = std::filesystem::absolute(directory);
+  if (const std::string dangling = inter::dangling_link_in(directory); !dangling.empty()) {
+    throw std::system_error(std::make_error_code(std::errc::resource_unavailable_try_again),
+                            dangling + ": mount or make it, or name another place");
+  }
   while (!exists(directory) && directory != directory.parent_path())
     directory = directory.parent_path();
   const inter::AtomicFile trial(directory / "start");  // gone again, as nobody commits it
@@ -120,23 +127,28 @@ bool is_transient(const std::error_code& code) {
          code == std::errc::read_only_file_system || code == inter::Errc::not_valid_today;
 }
 
-void check(const StartNeeds& needs) {
+void check(const StartNeeds& needs, const std::function<void()>& meanwhile) {
   check_all_differ(needs.listens);
   check_writable(needs.directory);
   if (needs.credentials) check_there(*needs.credentials);
-  std::ranges::for_each(needs.listens, check_port);
-  if (!needs.meets_at.empty()) check_known(needs.meets_at);
+  for (const inter::Endpoint& bind : needs.listens) check_port(bind, meanwhile);
+  if (!needs.meets_at.empty()) check_known(needs.meets_at, meanwhile);
 }
 
 void wait_for(const StartNeeds& needs, std::chrono::seconds patience) {
   const StopSignals stop;
+  const auto heed_signals = [&stop] {
+    if (!stop.come_within(std::chrono::seconds(0))) return;
+    throw std::system_error(intra::Errc::interrupted, "interrupted before it began");
+  };
   const auto end = std::chrono::steady_clock::now() + patience;
   std::string waits_for;
   for (;;) {
     try {
-      check(needs);
+      check(needs, heed_signals);
       break;
     } catch (const std::system_error& error) {
+      if (error.code() == intra::Errc::interrupted) throw;
       if (!is_transient(error.code())) break;
       if (std::chrono::steady_clock::now() >= end) throw;
       if (waits_for != error.what()) {
@@ -150,8 +162,7 @@ void wait_for(const StartNeeds& needs, std::chrono::seconds patience) {
                               "interrupted while it waited for this: " + waits_for);
     }
   }
-  if (stop.come_within(std::chrono::seconds(0)))
-    throw std::system_error(intra::Errc::interrupted, "interrupted before it began");
+  heed_signals();
   if (!waits_for.empty()) spdlog::info("{}: what was missing is there", needs.who);
 }
 

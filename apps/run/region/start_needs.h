@@ -5,6 +5,7 @@
 
 #include <chrono>
 #include <filesystem>
+#include <functional>
 #include <optional>
 #include <string>
 #include <system_error>
@@ -27,8 +28,9 @@ bool is_transient(const std::error_code& code);
 
 inline constexpr std::chrono::seconds kStartWait{60};
 
-// Throws what the first failed check throws. Nothing that it opens stays open.
-void check(const StartNeeds& needs);
+// Throws what the first failed check throws. Nothing that it opens stays open. While a name server
+// is asked, `meanwhile` is called twice a second; what it throws ends the check.
+void check(const StartNeeds& needs, const std::function<void()>& meanwhile = {});
 
 // Checks once a second for as long as `patience` while what fails may pass (is_transient),
 // with a line for each cause, and then throws that. What does not pass is left to whoever needs it,

@@ -85,6 +85,7 @@ class Replayer {
     within("--to", to_, source_.rounds());
     within("--from", options_.from, to_);
     within("--version", options_.model_version.value_or(to_), to_);
+    check_each_once(options_.changes);
     for (const Reweighting& change : options_.changes) {
       if (change.round < options_.from || change.round >= to_) {
         throw ConfigError(

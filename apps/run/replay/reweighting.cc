@@ -44,6 +44,12 @@ void refuse_if_not_listed(const diloco::CommitRecord& record, const std::string&
                                 listed.empty() ? "nobody" : listed));
 }
 
+std::string flag_text(const Reweighting& change) {
+  return change.weight
+             ? fmt::format("--weight {}@{}={}", change.region, change.round, *change.weight)
+             : fmt::format("--without {}@{}", change.region, change.round);
+}
+
 void leave_out(diloco::CommitRecord& record, const std::string& region) {
   const double before = sum_of_weights(record);
   std::erase_if(record.participants,
@@ -73,6 +79,17 @@ Reweighting parse_weight(const std::string& text) {
   }
   parsed.weight = weight;
   return parsed;
+}
+
+void check_each_once(const std::vector<Reweighting>& changes) {
+  for (auto one = changes.begin(); one != changes.end(); ++one) {
+    const auto again = std::find_if(one + 1, changes.end(), [&](const Reweighting& other) {
+      return other.region == one->region && other.round == one->round;
+    });
+    if (again == changes.end()) continue;
+    throw ConfigError(flag_text(*one) + " and " + flag_text(*again) +
+                      " both change what one region gave to one round: keep one of them");
+  }
 }
 
 diloco::CommitRecord reweighted(diloco::CommitRecord record,

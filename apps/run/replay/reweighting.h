@@ -22,6 +22,9 @@ struct Reweighting {
 Reweighting parse_without(const std::string& text);
 Reweighting parse_weight(const std::string& text);
 
+// Throws ConfigError naming two that change the same region's part in the same round.
+void check_each_once(const std::vector<Reweighting>& changes);
+
 // `record` with those of its round. Who is left out leaves its weight to the others, in proportion
 // to theirs. Throws ConfigError if the record does not list the region, if nobody would be left, or
 // if the round was sharded: of that the sums alone are kept.

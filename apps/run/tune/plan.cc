@@ -12,6 +12,7 @@
 #include "apps/run/probe/probe.h"
 #include "apps/run/probe/program_probe.h"
 #include "apps/run/probe/runs.h"
+#include "apps/run/region/output_file.h"
 #include "apps/run/region/region_files.h"
 #include "apps/run/tune/links.h"
 #include "diloco/pacing/time_model.h"
@@ -111,14 +112,14 @@ class Planner {
     out_.configured_variant = overlap_.variant;
     out_.exchange = config_.sync.rules.exchange;
     out_.warnings = not_rehearsed(config_);
+    make_output_directory("--cache", options_.cache);
     out_.links = options_.links.empty() ? "of the recorded run" : options_.links.string();
     const auto recorded = links_of_recording();
     const wan_sim::Scenario links =
         options_.links.empty() ? *recorded : links_of_profile(options_.links, out_.regions);
-    if (!options_.prices.empty()) {
-      out_.prices =
-          load_prices(options_.prices, regions_of_either(recorded.value_or(links), links));
-    }
+    out_.prices =
+        prices_to_predict_with(options_.prices, config_,
+                               regions_of_either(recorded.value_or(links), links), out_.warnings);
     probe_codecs();
     probe_links_of(links);
     if (recorded) explain_recorded(*recorded);
@@ -276,6 +277,16 @@ double tokens_per_step(const Config& config, const std::filesystem::path& region
   return known ? double(rounds.back().tokens) / double(rounds.back().step) : 1;
 }
 
+// An archive of a run has none, nor the other regions.
+void require_events(const std::filesystem::path& region) {
+  const std::filesystem::path events = region / "events.jsonl";
+  if (std::filesystem::exists(events)) return;
+  throw ConfigError(events.string() +
+                    ": is not there. A plan needs it of every region, as it says how long each "
+                    "round took: name the directory in which the run went on. What `causeway "
+                    "import` makes has no such files");
+}
+
 }  // namespace
 
 Recording read_recording(const std::filesystem::path& run, const Config& config) {
@@ -283,6 +294,7 @@ Recording read_recording(const std::filesystem::path& run, const Config& config)
   std::vector<double> deviations;
   for (const std::string& region : names_of(config)) {
     const std::filesystem::path directory = run / "regions" / region;
+    require_events(directory);
     const auto taken = stretches(directory, tokens_per_step(config, directory));
     if (taken.size() < kRoundsMin) {
       throw ConfigError(fmt::format(

@@ -5,22 +5,21 @@
 #include <algorithm>
 #include <cerrno>
 #include <charconv>
-#include <chrono>
-#include <cmath>
 #include <limits>
 #include <optional>
 
 #include <fmt/format.h>
 
 #include "apps/run/config/suitable_outer.h"
-#include "apps/run/page/format.h"
 #include "apps/run/probe/probe.h"
 #include "apps/run/probe/program_probe.h"
 #include "apps/run/probe/runs.h"
+#include "apps/run/region/output_file.h"
 #include "apps/run/region/region_files.h"
 #include "apps/run/tune/grid.h"
 #include "apps/run/tune/links.h"
 #include "apps/run/tune/side_by_side.h"
+#include "apps/run/tune/timed_rounds.h"
 #include "inter/base/file.h"
 #include "inter/base/text.h"
 
@@ -29,7 +28,6 @@ namespace {
 
 namespace tuner = diloco::tuner;
 
-constexpr std::uint32_t kMeasuredRounds = 8;
 constexpr const char* kMeasured = "measured";  // where real runs are
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
 
@@ -111,13 +109,10 @@ class Tuner {
           "regions: tune needs two regions or more; one region exchanges nothing, so any K will "
           "do");
     out_.warnings = not_rehearsed(config_);
+    make_output_directory("--cache", options_.cache);
     if (writes_work()) claim_work();
     const wan_sim::Scenario links = read_links();
-    if (!options_.prices.empty()) {
-      std::vector<std::string> known = links.regions;
-      known.insert(known.end(), out_.regions.begin(), out_.regions.end());
-      out_.prices = load_prices(options_.prices, known);
-    }
+    out_.prices = prices_to_predict_with(options_.prices, config_, links.regions, out_.warnings);
     if (const std::string concern = outer_concern(config_); !concern.empty())
       out_.warnings.push_back(concern);
     step_s_ = parse_step_s(options_.region_step_s, out_.regions);
@@ -363,93 +358,13 @@ class Tuner {
     if (other_inner) probe_other_inner();
   }
 
-  // The recommended row and its neighbours.
-  std::vector<std::size_t> rows_to_measure() const {
-    std::vector<std::size_t> rows;
-    if (out_.recommendation) {
-      rows.push_back(out_.recommendation->row);
-      for (const auto& row : {out_.recommendation->half, out_.recommendation->twice}) {
-        if (row) rows.push_back(*row);
-      }
-    }
-    if (!options_.measure_all) return rows;
-    rows.clear();
-    for (std::size_t i = 0; i < out_.forecast.rows.size(); ++i) rows.push_back(i);
-    return rows;
-  }
-
-  // Timed steps on real processes: this host's cores are no measure of the regions'.
   void measure(const wan_sim::Scenario& links) {
-    const auto begin = std::chrono::steady_clock::now();
-    const RealRuns runs = real_runs(kMeasured);
-    const auto step_ms = static_cast<std::uint32_t>(
-        std::max(1L, std::lround(1e3 * slowest_step_s(predict_input(links)))));
-    for (const std::size_t i : rows_to_measure()) {
-      tuner::Row& row = out_.forecast.rows[i];
-      const double spent_s =
-          std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
-      const double needed_s = 5 + (kMeasuredRounds + 2) * row.round_s;
-      if (!options_.measure_all && spent_s + needed_s > options_.measure_s) {
-        not_measured(row,
-                     "this takes " + format_duration(needed_s) + ", more than --measure leaves");
-        continue;
-      }
-      try {
-        row.measured_round_s = measure(runs, row, i, step_ms);
-        row.predicted_as_measured_s = rehearse_timed(links, row, step_ms);
-      } catch (const std::runtime_error& error) {
-        not_measured(row, error.what());
-      }
-    }
-  }
-
-  void not_measured(const tuner::Row& row, const std::string& why) {
-    out_.warnings.push_back(
-        fmt::format("K = {}, {} was not measured: {}", row.k, describe(row), why));
-  }
-
-  // As the steps are timed: in whole milliseconds, alike in all regions.
-  double rehearse_timed(const wan_sim::Scenario& links, const tuner::Row& row,
-                        std::uint32_t step_ms) const {
-    Probe timed = out_.probe;
-    timed.step_s = step_ms / 1e3;
-    timed.step_deviation_s = 0;
-    const PredictInput input{.config = config_,
-                             .probe = timed,
-                             .links = links,
-                             .prices = {},
-                             .step_s = {},
-                             .rounds = options_.rounds};
-    return predict(input, {row}).rows.front().round_s;
-  }
-
-  std::optional<double> measure(const RealRuns& runs, const tuner::Row& row, std::size_t index,
-                                std::uint32_t step_ms) {
-    note_(fmt::format("measuring: K = {}, {}", row.k, describe(row)));
-    const std::string name = fmt::format("row-{}", index);
-    std::filesystem::remove_all(runs.path(name));
-    std::vector<std::string> overrides = {
-        fmt::format("train.timed_step_ms={}", std::lround(step_ms * row.inner_step_ratio)),
-        fmt::format("train.k={}", row.k),
-        fmt::format("train.steps={}", std::uint64_t{row.k} * (kMeasuredRounds + 2)),
-        "train.checkpoint_rounds=1000",
-        "codec.matrix=" + row.codec,
-        "sync.k=fixed",
-        "sync.k_min=0",
-        "sync.k_max=0",
-        "sync.warmup_k=0",
-        "sync.variant=" + std::string(tuner::to_string(row.overlap.variant)),
-        fmt::format("sync.fragments={}", row.overlap.fragments),
-        fmt::format("sync.overlap_steps={}", row.overlap.overlap_steps),
-        "links.topology=" + topology_name(row.topology),
-        "sync.exchange=" + exchange_name(row.exchange),
-        "wan.profile=" + links_file_.string()};
-    if (with_choice(config_, row).codec.feedback) overrides.emplace_back("codec.feedback=true");
-    runs.run(name, overrides, {.shaped = true});
-    auto measured = measured_round_s(runs.path(name), out_.regions);
-    if (measured) *measured *= row.overlap.fragments;  // the log's rounds are of one fragment
-    std::filesystem::remove_all(runs.path(name));
-    return measured;
+    measure_rounds({.options = options_,
+                    .input = predict_input(links),
+                    .links_file = links_file_,
+                    .runs = real_runs(kMeasured),
+                    .note = note_},
+                   out_);
   }
 
   const TuneOptions& options_;

@@ -1,7 +1,6 @@
 #include "apps/run/verify/kept_files.h"
 
 #include <algorithm>
-#include <charconv>
 #include <functional>
 #include <map>
 #include <optional>
@@ -16,25 +15,19 @@
 #include "apps/run/region/parse_object.h"
 #include "apps/run/region/region_files.h"
 #include "apps/run/verify/applied_payloads.h"
+#include "apps/run/verify/kept_models.h"
 #include "apps/run/verify/region_ledger.h"
 #include "diloco/files/archive.h"
 #include "diloco/files/checked_file.h"
-#include "diloco/files/error.h"
 #include "diloco/files/file_io.h"
 #include "diloco/ledger/ledger.h"
 #include "inter/blob/spool_files.h"
-#include "intra/base/error.h"
 #include "intra/outer/state_file.h"
-#include "intra/published/checkpoint.h"
 
 namespace causeway::run {
 namespace {
 
 namespace fs = std::filesystem;
-
-std::string version_text(diloco::Round version) {
-  return fmt::format("version {}", version);
-}
 
 class KeptFiles {
  public:
@@ -49,7 +42,7 @@ class KeptFiles {
       check_states(region);
     }
     check_payloads();
-    check_models();
+    check_kept_models(history_, anchors_, runs_, findings_);
   }
 
  private:
@@ -62,34 +55,16 @@ class KeptFiles {
     return !fs::exists(file) && goes_on(region);
   }
 
-  // What does not throw, or tells of damage, which is no finding if `excused`.
-  template <typename Read>
-  bool reads(
-      const std::string& owner, const Read& read,
-      const std::function<bool()>& excused = [] { return false; }) {
-    try {
-      read();
-      return true;
-    } catch (const std::system_error& error) {
-      const bool damaged = error.code() == intra::Errc::bad_checkpoint ||
-                           error.code() == make_error_code(diloco::Errc::lineage);
-      if (!damaged) throw;
-      if (excused()) return false;
-      findings_.differ(owner + ": " + intra::message_of(error));
-      return false;
-    }
-  }
-
   // Records that would lead there are missing; false then.
   bool is_reached(const AuditedRegion& region, const std::string& what, diloco::Round version) {
     if (version <= history_.rounds()) return true;
     if (goes_on(region)) {
-      findings_.cover(region.name(), what + " is of " + version_text(version) +
+      findings_.cover(region.name(), what + " is of " + version_words(version) +
                                          ", not compared: the run went on meanwhile");
       return false;
     }
-    findings_.differ(region.name() + ": " + what + " is of " + version_text(version) +
-                     ", but the ledgers end at " + version_text(history_.rounds()) +
+    findings_.differ(region.name() + ": " + what + " is of " + version_words(version) +
+                     ", but the ledgers end at " + version_words(history_.rounds()) +
                      ": records are missing");
     return false;
   }
@@ -98,7 +73,7 @@ class KeptFiles {
     for (const std::string& problem : diloco::damaged_files(region.ledger.directory / "ledger"))
       findings_.differ(region.name() + ": " + problem);
     if (!region.own) {
-      reads(region.name(), [&] {
+      findings_.reads(region.name(), [&] {
         const auto finished = diloco::read_finished(region.ledger.directory / "ledger");
         if (finished) is_reached(region, "its ledger/finished", finished->at.version);
       });
@@ -126,7 +101,7 @@ class KeptFiles {
   void compare_snapshots() {
     std::map<diloco::Round, const AuditedRegion*> firsts;
     for (AuditedRegion& region : history_.regions) {
-      const bool read = reads(
+      const bool read = findings_.reads(
           region.name(), [&] { region.snapshot = read_snapshot_leaves(region.ledger.directory); });
       if (!read) continue;
       if (!region.snapshot) {
@@ -135,12 +110,12 @@ class KeptFiles {
       }
       const diloco::Round version = region.snapshot->version;
       if (!is_reached(region, "its snapshot", version)) continue;
-      check_snapshot(region, version_text(version));
+      check_snapshot(region, version_words(version));
       const auto [first, fresh] = firsts.emplace(version, &region);
       if (fresh) continue;
       const auto where = first_difference(*first->second->snapshot, *region.snapshot);
       if (where)
-        findings_.differ("the snapshots of " + version_text(version) + " in " +
+        findings_.differ("the snapshots of " + version_words(version) + " in " +
                          first->second->name() + " and " + region.name() + " differ first in " +
                          *where);
     }
@@ -166,20 +141,21 @@ class KeptFiles {
       return findings_.differ(region.name() + ": its snapshot of " + which +
                               " is not the agreed state");
     findings_.cover(name, "of " + which + ", which has the agreed state");
-    verified_anchors_[region.snapshot->version] = &region.snapshot->spans.at("anchor");
+    anchors_[region.snapshot->version] = &region.snapshot->spans.at("anchor");
   }
 
   // The one that others would be given. Its description is not signed.
   void check_spooled_snapshot(const AuditedRegion& region) {
     const fs::path description = region.ledger.directory / "ledger" / "snapshot";
     std::optional<diloco::Snapshot> snapshot;
-    if (!reads(region.name(), [&] { snapshot = diloco::read_snapshot(description); }) || !snapshot)
+    if (!findings_.reads(region.name(), [&] { snapshot = diloco::read_snapshot(description); }) ||
+        !snapshot)
       return;
     if (!is_reached(region, "its ledger/snapshot", snapshot->version) ||
         history_.was_taken_back(region, snapshot->version))
       return;
     const diloco::Digest* state = history_.state_of(snapshot->version);
-    const std::string which = version_text(snapshot->version);
+    const std::string which = version_words(snapshot->version);
     const bool forked = snapshot->version == 0 && state == nullptr;
     if (state != nullptr && *state != snapshot->state)
       return findings_.differ(region.name() + ": its ledger/snapshot names another state of " +
@@ -191,7 +167,7 @@ class KeptFiles {
         findings_.differ(region.name() + ": " + blob.string() + " is not the state of " + which +
                          " that its ledger/snapshot names");
     };
-    reads(region.name(), check, [&] { return was_taken_away(region, blob); });
+    findings_.reads(region.name(), check, [&] { return was_taken_away(region, blob); });
   }
 
   // ---- Training states ----
@@ -212,13 +188,13 @@ class KeptFiles {
           ++unknown;
         } else if (*agreed != state.state) {
           findings_.differ(region.name() + ": " + files[i].string() +
-                           " is not the agreed state of " + version_text(state.version));
+                           " is not the agreed state of " + version_words(state.version));
         } else {
           ++right;
         }
       };
       const auto gone = [&] { return was_taken_away(region, files[i]); };
-      if (reads(region.name(), check, gone) || !gone()) ++seen;
+      if (findings_.reads(region.name(), check, gone) || !gone()) ++seen;
     }
     check_contributions(region);
     if (seen == 0) return;
@@ -323,95 +299,10 @@ class KeptFiles {
     findings_.cover("payloads", line);
   }
 
-  // ---- Models ----
-
-  void check_models() {
-    bool any = false, all = true;
-    for (const AuditedRegion& region : history_.regions) {
-      const bool has = fs::exists(final_of(region));
-      any = any || has;
-      all = all && has;
-    }
-    for (const AuditedRegion& region : history_.regions) {
-      const fs::path directory = final_of(region);
-      const std::string name = "model of " + region.name();
-      if (fs::exists(directory)) {
-        reads(region.name(), [&] { check_model(region.name(), name, directory); });
-        continue;
-      }
-      if (any && region.own && region.own->finished)
-        findings_.lack(directory.string() + ": " + region.name() +
-                       " finished, and others have their model");
-      findings_.cover(name, "there is none (the built-in trainer writes it when the run is over)");
-    }
-    for (const fs::path& run : runs_) {
-      const fs::path directory = run / "checkpoints" / "final";
-      const std::string owner = "the run " + run.string();
-      if (!fs::exists(directory)) {
-        // `simulate` writes its summary last.
-        if (all && (fs::is_symlink(directory) || fs::exists(run / "summary.json")))
-          findings_.lack(directory.string() +
-                         ": the run is over, and its copy of the model is gone");
-        continue;
-      }
-      reads(owner, [&] { check_model(owner, "model of the run", directory); });
-      check_copies(owner, directory);
-    }
-  }
-
-  // It is a copy of a region's: each file is the same as one of that name there.
-  void check_copies(const std::string& owner, const fs::path& directory) {
-    for (const auto& entry : fs::directory_iterator(directory)) {
-      std::vector<fs::path> originals;
-      for (const AuditedRegion& region : history_.regions) {
-        const fs::path original = final_of(region) / entry.path().filename();
-        if (fs::exists(original)) originals.push_back(original);
-      }
-      const bool copied = std::ranges::any_of(originals, [&](const fs::path& original) {
-        return fs::file_size(original) == entry.file_size() &&
-               inter::hash_file(original, entry.file_size()) ==
-                   inter::hash_file(entry.path(), entry.file_size());
-      });
-      if (!copied)
-        findings_.differ(owner + ": " + entry.path().string() + " is not that of any region");
-    }
-  }
-
-  static fs::path final_of(const AuditedRegion& region) {
-    return intra::checkpoint_directory(region.ledger.directory) / "final";
-  }
-
-  // Its tensors are the anchor of a snapshot whose state is the agreed one.
-  void check_model(const std::string& owner, const std::string& name, const fs::path& directory) {
-    const intra::LoadedModel model = intra::load_model(directory);
-    for (const std::string& file : intra::changed_companions(directory))
-      findings_.differ(owner + ": " + (directory / file).string() +
-                       " is not the one that was written with the weights");
-    const auto round = model.metadata.find("round");
-    diloco::Round version = 0;
-    const bool known =
-        round != model.metadata.end() &&
-        std::from_chars(round->second.data(), round->second.data() + round->second.size(), version)
-                .ec == std::errc();
-    const std::string which = known ? version_text(version) : "an unknown version";
-    if (known && version > history_.rounds())
-      return findings_.differ(owner + ": its model is of " + which + ", but the ledgers end at " +
-                              version_text(history_.rounds()) + ": records are missing");
-    const auto anchor = known ? verified_anchors_.find(version) : verified_anchors_.end();
-    if (anchor != verified_anchors_.end()) {
-      if (diloco::merkle_leaves(model.params) != *anchor->second)
-        return findings_.differ(owner + ": its model is not the state of " + which);
-      return findings_.cover(name, "the weights of " + which);
-    }
-    findings_.cover(name, "of " + which + ", not compared");
-    findings_.lack("a snapshot of " + which + " with the agreed state, to compare " + name +
-                   " with");
-  }
-
   History& history_;
   const std::vector<fs::path>& runs_;
   Findings& findings_;
-  std::map<diloco::Round, const std::vector<diloco::Digest>*> verified_anchors_;
+  VerifiedAnchors anchors_;
   std::set<inter::BlobId> listed_;  // payloads
 };
 

@@ -4,8 +4,10 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <functional>
 #include <optional>
 #include <string>
+#include <system_error>
 #include <utility>
 #include <vector>
 
@@ -14,6 +16,8 @@
 #include "apps/run/verify/named_snapshot.h"
 #include "apps/run/verify/region_ledger.h"
 #include "apps/run/verify/verify.h"
+#include "diloco/files/error.h"
+#include "intra/base/error.h"
 
 namespace causeway::run {
 
@@ -35,11 +39,31 @@ class Findings {
   void cover(const std::string& what, const std::string& how) {
     result_.covered.push_back(what + ": " + how);
   }
+  // Whether `read` does not throw. It may tell of damage, which is no finding if `excused`.
+  template <typename Read>
+  bool reads(
+      const std::string& owner, const Read& read,
+      const std::function<bool()>& excused = [] { return false; }) {
+    try {
+      read();
+      return true;
+    } catch (const std::system_error& error) {
+      const bool damaged = error.code() == intra::Errc::bad_checkpoint ||
+                           error.code() == make_error_code(diloco::Errc::lineage);
+      if (!damaged) throw;
+      if (!excused()) differ(owner + ": " + intra::message_of(error));
+      return false;
+    }
+  }
   Verification take() { return std::move(result_); }
 
  private:
   Verification result_;
 };
+
+inline std::string version_words(diloco::Round version) {
+  return fmt::format("version {}", version);
+}
 
 // "1 version", "2 versions"
 inline std::string count(std::size_t number, const std::string& what) {

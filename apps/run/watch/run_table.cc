@@ -170,6 +170,16 @@ std::string hang_problem(const SeenRegion& region, const RegionStatus& status) {
       status.pid, region.written_utc);
 }
 
+// What is known of why: a log says of a silent worker only after a minute.
+std::string why_behind(const RegionStatus& status) {
+  if (!status.waiting.empty()) return "it waits for " + status.waiting;
+  if (!status.worker_is_silent()) return "coordinator.log in its directory says what it waits for";
+  return fmt::format(
+      "{} has said nothing for {} s, and its last word was \"{}\": somebody stopped it, it hangs, "
+      "or that takes so long",
+      status.speaker(), status.worker_silent_s, status.progress.phase());
+}
+
 std::string missed_end_problem(const SeenRegion& region) {
   std::string names;
   for (const std::string& name : region.to_start) inter::append_item(names, name);
@@ -193,8 +203,8 @@ std::string problems(const std::vector<SeenRegion>& regions, const std::vector<R
       lines += "! " + region.name + ": " + missed_end_problem(region) + "\n";
     } else if (region.falls_behind()) {
       lines += "! " + region.name + ": it has applied " + format_count(region.rounds_behind) +
-               " rounds less than there are, and what it makes no longer counts; coordinator.log "
-               "in its directory says what it waits for\n";
+               " rounds less than there are, and what it makes no longer counts; " +
+               why_behind(all[i]) + "\n";
     } else if (!region.is_well()) {
       lines += "! " + region.name + ": no coordinator runs; it wrote last at " +
                region.written_utc + ". Start it again to go on\n";
@@ -237,7 +247,11 @@ std::string region_page(const SeenRegion& region) {
   const auto loss = loss_of(status.progress);
   out << (region.works() ? "  worker: " : "  worker, when it was last heard: ")
       << status.progress.phase() << ", step " << status.progress.step() << ", loss "
-      << (loss ? fmt::format("{:g}", *loss) : "-") << "\n";
+      << (loss ? fmt::format("{:g}", *loss) : "-")
+      << (region.works() && status.worker_is_silent()
+              ? fmt::format(", its last word {} s ago", status.worker_silent_s)
+              : "")
+      << "\n";
   for (const auto& [peer, link] :
        region.works() ? status.links : std::map<std::string, LinkStatus>{})
     out << "  " << peer << ": " << state_of_link(link) << ", round trip " << round_trip_of(link)

@@ -62,5 +62,26 @@ TEST_F(OutputFileTest, NewAndOldFilesAreTaken) {
   EXPECT_EQ(refusal_of("in-this-directory"), "");
 }
 
+TEST_F(OutputFileTest, ADirectoryIsMadeAndNothingIsLeftInIt) {
+  const fs::path made = directory_.path() / "runs" / "calibration";
+  make_output_directory("--cache", made);
+  EXPECT_TRUE(fs::is_directory(made));
+  EXPECT_TRUE(fs::is_empty(made));
+  EXPECT_NO_THROW(make_output_directory("--cache", made));
+}
+
+TEST_F(OutputFileTest, ADirectoryThatCannotBeMadeIsNamedWithItsFlag) {
+  std::ofstream(directory_.path() / "text") << "text";
+  const fs::path within = directory_.path() / "text" / "cache";
+  try {
+    make_output_directory("--cache", within);
+    FAIL() << "it was made";
+  } catch (const ConfigError& error) {
+    EXPECT_EQ(std::string(error.what()), "--cache " + within.string() +
+                                             ": cannot be written to (Not a directory); name "
+                                             "another directory with --cache");
+  }
+}
+
 }  // namespace
 }  // namespace causeway::run

@@ -1,20 +1,79 @@
 // What a start waits for, and what it leaves to others.
 #include "apps/run/region/start_needs.h"
 
+#include <dlfcn.h>
+#include <netdb.h>
+#include <pthread.h>
+
 #include <chrono>
+#include <condition_variable>
+#include <csignal>
 #include <filesystem>
+#include <mutex>
+#include <string>
+#include <string_view>
 #include <system_error>
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include "inter/base/error.h"
 #include "inter/tls/pki.h"
+#include "intra/base/error.h"
 #include "tests/support/temporary_directory.h"
+
+namespace {
+
+constexpr const char* kSilent = "silent.test";
+
+// Whoever asks it for kSilent is interrupted, and gets no answer until the test lets go.
+class SilentNameServer {
+ public:
+  void be_asked() {
+    ::pthread_kill(asker, SIGTERM);
+    std::unique_lock lock(mutex_);
+    changed_.wait(lock, [this] { return lets_go_; });
+    lets_go_ = false;
+    changed_.notify_all();
+  }
+  void fall_back() {
+    std::unique_lock lock(mutex_);
+    lets_go_ = true;
+    changed_.notify_all();
+    changed_.wait(lock, [this] { return !lets_go_; });
+  }
+  pthread_t asker{};
+
+ private:
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  bool lets_go_ = false;
+};
+
+SilentNameServer& name_server() {
+  static SilentNameServer server;
+  return server;
+}
+
+}  // namespace
+
+// In place of the C library's, for this whole program.
+extern "C" int getaddrinfo(const char* host, const char* service, const addrinfo* hints,
+                           addrinfo** found) {
+  if (host != nullptr && std::string_view(host) == kSilent) {
+    name_server().be_asked();
+    return EAI_FAIL;
+  }
+  static const auto real =
+      reinterpret_cast<decltype(&::getaddrinfo)>(::dlsym(RTLD_NEXT, "getaddrinfo"));
+  return real(host, service, hints, found);
+}
 
 namespace causeway::run {
 namespace {
 
 using std::chrono::days;
+using testing::HasSubstr;
 
 constexpr std::chrono::seconds kNoPatience{0};
 
@@ -60,6 +119,41 @@ TEST_F(Certificates, ThatWereRevokedAreNot) {
   inter::add_region(directory_.path(), "eu");
   inter::revoke_region(directory_.path(), "eu");
   EXPECT_EQ(end(), std::error_code()) << "whoever needs it says more";
+}
+
+TEST(StartNeedsTest, ALinkToADiskThatIsNotMountedYetIsWaitedFor) {
+  const test::TemporaryDirectory directory;
+  std::filesystem::create_symlink("/not/mounted", directory.path() / "runs");
+  const StartNeeds needs{.who = "eu",
+                         .directory = directory.path() / "runs" / "name" / "eu",
+                         .credentials = {},
+                         .listens = {}};
+  try {
+    wait_for(needs, kNoPatience);
+    FAIL() << "it began";
+  } catch (const std::system_error& error) {
+    EXPECT_TRUE(is_transient(error.code()));
+    EXPECT_THAT(error.what(), HasSubstr("runs is a link to /not/mounted, which is not there"));
+  }
+}
+
+// With the name server silent, the first look-up would go on for ten seconds.
+TEST(StartNeedsTest, ASignalEndsTheWaitForANameServer) {
+  const test::TemporaryDirectory directory;
+  for (const bool listens : {false, true}) {
+    StartNeeds needs{.who = "eu", .directory = directory.path(), .credentials = {}, .listens = {}};
+    if (listens) needs.listens = {{std::string(kSilent), 7700}};
+    if (!listens) needs.meets_at = kSilent;
+    name_server().asker = ::pthread_self();
+    std::error_code end;
+    try {
+      wait_for(needs, kNoPatience);
+    } catch (const std::system_error& error) {
+      end = error.code();
+    }
+    EXPECT_EQ(end, intra::Errc::interrupted);
+    name_server().fall_back();
+  }
 }
 
 }  // namespace

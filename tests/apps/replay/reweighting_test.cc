@@ -74,6 +74,22 @@ TEST(Reweighting, WhoIsNotListedCannotBeLeftOut) {
             "without us round 4 would list nobody");
 }
 
+TEST(Reweighting, OneThatIsChangedTwiceIsNamedWithBothChanges) {
+  const std::string why = " both change what one region gave to one round: keep one of them";
+  EXPECT_EQ(refusal_of([] {
+              check_each_once({{"us", 3, {}}, {"eu", 3, {}}, {"us", 3, 0.0F}});
+            }),
+            "--without us@3 and --weight us@3=0" + why);
+  EXPECT_EQ(refusal_of([] {
+              check_each_once({{"us", 3, 0.25F}, {"us", 3, 0.5F}});
+            }),
+            "--weight us@3=0.25 and --weight us@3=0.5" + why);
+  EXPECT_EQ(refusal_of([] {
+              check_each_once({{"us", 3, {}}, {"us", 4, {}}, {"eu", 3, 1.0F}});
+            }),
+            "accepted");
+}
+
 TEST(Reweighting, IsReadAsRegionRoundAndWeight) {
   const Reweighting without = parse_without("eu-west@40"), weight = parse_weight("eu-west@40=0.25");
   EXPECT_EQ(without.region, "eu-west");

@@ -51,6 +51,30 @@ TEST_F(TuneTest, ARecordedRunIsReplayedUnderOtherLinks) {
   EXPECT_FALSE(far.forecast.rows.front().measured_round_s);
 }
 
+TEST_F(TuneTest, ARecordingWithoutEventsIsNotSaidToHaveTooFewRounds) {
+  const auto run = recorded(recorded_rounds(0.5, 0.9, 12));
+  std::filesystem::remove(run / "regions/eu/events.jsonl");
+  EXPECT_THAT([&] { planned(run); },
+              testing::ThrowsMessage<ConfigError>(testing::AllOf(
+                  HasSubstr("regions/eu/events.jsonl: is not there"), Not(HasSubstr("too few")))));
+}
+
+TEST_F(TuneTest, APlanCountsThePricesOfTheRunsConfiguration) {
+  const auto prices = write("prices.toml", "default_per_gb = 2\n");
+  const auto run =
+      recorded(recorded_rounds(0.5, 0.9, 12), "[links]\nprices = '" + prices.string() + "'\n");
+  EXPECT_GT(planned(run).forecast.rows.front().cost_per_round, 0);
+}
+
+TEST_F(TuneTest, APlanNamesAPlaceThatCannotBeWrittenTo) {
+  TuneOptions asked;
+  asked.cache = write("text", "text") / "cache";
+  const auto run = recorded(recorded_rounds(0.5, 0.9, 12));
+  EXPECT_THAT(
+      [&] { plan(asked, run, [](const std::string&) {}); },
+      testing::ThrowsMessage<ConfigError>(HasSubstr("name another directory with --cache")));
+}
+
 TEST_F(TuneTest, APlanSaysWhatToSetAndWhereItsStepTimesComeFrom) {
   const auto run = recorded(recorded_rounds(0.5, 0.9, 12));
   const Tuning longer = planned(run);

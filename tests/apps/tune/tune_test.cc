@@ -137,6 +137,33 @@ TEST_F(TuneTest, TrafficCostsWhatTheTableSays) {
             0);
 }
 
+TEST_F(TuneTest, PricesOfTheConfigurationCountUnlessOthersAreGiven) {
+  TuneOptions asked = options();
+  asked.overrides = {"links.prices=" + write("own.toml", "default_per_gb = 2\n").string()};
+  const Tuning own = tuned(asked);
+  const auto payload_gb = double(own.probe.codecs.front().payload_bytes) / 1e9;
+  EXPECT_NEAR(own.forecast.rows.front().cost_per_round, payload_gb * 2 * 2, 1e-12);
+  asked.prices = write("others.toml", "default_per_gb = 5\n");
+  EXPECT_NEAR(tuned(asked).forecast.rows.front().cost_per_round, payload_gb * 2 * 5, 1e-12);
+}
+
+TEST_F(TuneTest, PricesOfTheConfigurationThatAreNotHereLeaveTheCostOut) {
+  TuneOptions asked = options();
+  asked.overrides = {"links.prices=of-another-host.toml"};
+  const Tuning tuning = tuned(asked);
+  EXPECT_FALSE(tuning.prices.given);
+  EXPECT_THAT(tuning.warnings, Contains(HasSubstr("of-another-host.toml")));
+}
+
+TEST_F(TuneTest, APlaceThatCannotBeWrittenToIsNamedBeforeAnythingIsMeasured) {
+  TuneOptions asked = options();
+  asked.cache = write("text", "text") / "cache";
+  std::string notes;
+  EXPECT_THAT([&] { tune(asked, [&notes](const std::string& note) { notes += note; }); },
+              ThrowsMessage<ConfigError>(HasSubstr("name another directory with --cache")));
+  EXPECT_EQ(notes, "");
+}
+
 TEST_F(TuneTest, WithoutPricesTheCostIsNotKnown) {
   const auto json = nlohmann::json::parse(tuning_json(tuned(options())));
   EXPECT_TRUE(json["rows"][0].at("cost_to_loss").is_null());

@@ -87,6 +87,34 @@ TEST(RunTable, MarksARegionThatFallsBehind) {
   EXPECT_THAT(table, HasSubstr("! east: it has applied 636 rounds less than there are"));
 }
 
+TEST(RunTable, SaysOfARegionThatFallsBehindWhatIsKnownOfItsWorker) {
+  const auto table = [](nlohmann::json status) {
+    status["progress"] = {{"phase", "compute"}};
+    SeenRegion behind = seen_region("east", status);
+    behind.rounds_behind = 636;
+    return run_table({behind});
+  };
+  EXPECT_THAT(table({{"waiting", ""}, {"workers", 1}, {"worker_silent_s", 35}}),
+              HasSubstr("no longer counts; its worker has said nothing for 35 s, and its last word "
+                        "was \"compute\": somebody stopped it"));
+  EXPECT_THAT(table({{"waiting", ""},
+                     {"workers", 3},
+                     {"missing_ranks", nlohmann::json::array({0})},
+                     {"worker_silent_s", 35}}),
+              HasSubstr("rank 1 of its 3 workers has said nothing for 35 s"));
+  EXPECT_THAT(table({{"waiting", "a majority"}, {"worker_silent_s", 35}}),
+              HasSubstr("no longer counts; it waits for a majority\n"));
+  EXPECT_THAT(table({{"waiting", ""}, {"worker_silent_s", 9}}), HasSubstr("coordinator.log"));
+}
+
+TEST(RunTable, APageSaysHowLongAWorkerHasBeenSilent) {
+  const auto page = [](int silent_s) {
+    return region_page(seen_region("east", {{"worker_silent_s", silent_s}}));
+  };
+  EXPECT_THAT(page(35), HasSubstr(", its last word 35 s ago\n"));
+  EXPECT_THAT(page(9), Not(HasSubstr("last word")));
+}
+
 TEST(RunTable, WhoNoLongerAnswersAfterTheEndHasEnded) {
   SeenRegion over = seen_region("east", {{"finished", true}});
   over.finished = true;

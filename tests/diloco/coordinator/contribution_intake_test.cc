@@ -160,6 +160,25 @@ TEST_F(ContributionIntakeTest, KeepsTheSnapshotOfTheLastVersionAfterTheEnd) {
   EXPECT_TRUE(region_->directory_.spool().has(kept->blob));
 }
 
+TEST_F(ContributionIntakeTest, SaysThatTheSnapshotOfTheLastVersionDoesNotFit) {
+  begin(100'000);
+  inter::Spool& spool = region_->directory_.spool();
+  const inter::BlobId large = spool.put(std::vector<std::byte>(99'000));
+  region_->ending_.finish({0, "the run is complete"});
+  region_->ending_.close();
+  const test::CapturedLog log;
+  intake_->take_snapshot({}, file(3000));
+  copy();
+  EXPECT_TRUE(
+      log.has("the snapshot of the last version, 0, is not kept: its spool has no room for "
+              "its 3000 bytes (sync.spool_gib). The one before stays"));
+  EXPECT_FALSE(log.has("yet")) << "nobody waits for room any more";
+  spool.remove(large);
+  intake_->look_for_room();
+  copy();
+  EXPECT_TRUE(spool.complete().empty());
+}
+
 // A worker that was left behind may still write one on its way to the end.
 TEST_F(ContributionIntakeTest, TakesNoOtherSnapshotThanTheLastAfterTheEnd) {
   begin();

@@ -46,6 +46,7 @@ RegionStatus full() {
   status.progress.set_phase("wait");
   status.loss_not_finite = true;
   status.reported_unix_s = 1.25e9;
+  status.worker_silent_s = 35;
   status.wan_tx_bytes = 10;
   status.wan_rx_bytes = 20;
   status.links["west"] = {.up = true,
@@ -89,15 +90,15 @@ std::vector<std::string> keys_of(const OrderedJson& json) {
 // Programs of users read them.
 TEST(RegionStatus, HasItsKeysInTheirOrder) {
   const OrderedJson json = to_json(full());
-  EXPECT_THAT(
-      keys_of(json),
-      testing::ElementsAre(
-          "region", "format", "xxh3", "pid", "run_id", "settings_sha256", "version", "round",
-          "workers", "missing_ranks", "degraded", "listening_port", "waiting", "abstains", "leader",
-          "term", "share", "data", "steps", "k", "k_change", "progress", "loss_not_finite",
-          "reported_unix_s", "wan_tx_bytes", "wan_rx_bytes", "links", "removed_links", "egress",
-          "spool_bytes", "spool_capacity_bytes", "rounds_kept", "falls_behind", "applied_unix_s",
-          "left_s", "certificates_until_unix_s", "last_error", "finished"));
+  EXPECT_THAT(keys_of(json),
+              testing::ElementsAre(
+                  "region", "format", "xxh3", "pid", "run_id", "settings_sha256", "version",
+                  "round", "workers", "missing_ranks", "degraded", "listening_port", "waiting",
+                  "abstains", "leader", "term", "share", "data", "steps", "k", "k_change",
+                  "progress", "loss_not_finite", "reported_unix_s", "worker_silent_s",
+                  "wan_tx_bytes", "wan_rx_bytes", "links", "removed_links", "egress", "spool_bytes",
+                  "spool_capacity_bytes", "rounds_kept", "falls_behind", "applied_unix_s", "left_s",
+                  "certificates_until_unix_s", "last_error", "finished"));
   EXPECT_THAT(keys_of(json["links"]["west"]),
               testing::ElementsAre("up", "via", "tx_bytes", "rx_bytes", "round_trip_ms", "connects",
                                    "data_connections", "rate_mbit_s", "rate_p50_mbit_s",

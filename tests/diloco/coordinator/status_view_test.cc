@@ -127,6 +127,7 @@ TEST_F(StatusViewTest, AWorkerThatIsSilentComputesNothing) {
     worker_.look_for_silence(now);
   EXPECT_EQ(view_.status().progress.tokens_per_s(), 0);
   EXPECT_EQ(view_.status().waiting, worker_.silence());
+  EXPECT_EQ(view_.status().worker_silent_s, 60U);
   region_.ending_.finish({130, "interrupted"});
   EXPECT_EQ(view_.status().progress.tokens_per_s(), 7) << "it is let go";
 }

@@ -123,6 +123,7 @@ TEST_F(SilentWorker, IsToldOfOnceAndWhenItSpeaksAgain) {
   report("compute");
   look_for(std::chrono::seconds(50));
   EXPECT_EQ(side_.silence(), "");
+  EXPECT_EQ(side_.silent_s(), 49U);
   look_for(std::chrono::seconds(100));
   EXPECT_EQ(side_.silence(), "a word of its worker, for 2 min now");
   EXPECT_EQ(log_.count("a: its worker has said nothing for 60 s; its last word was \"compute\""),
@@ -130,6 +131,7 @@ TEST_F(SilentWorker, IsToldOfOnceAndWhenItSpeaksAgain) {
       << log_.text();
   report("compute");
   EXPECT_EQ(side_.silence(), "");
+  EXPECT_EQ(side_.silent_s(), 0U);
   EXPECT_TRUE(log_.has("a: its worker speaks again, after 149 s")) << log_.text();
 }
 

@@ -114,6 +114,58 @@ TEST_F(Leap, NamesTheSnapshotUntilItsWorkerIsNearTheNewestRound) {
   EXPECT_TRUE(region_.spool.leaps(Applied{kVersion - 2, {}}).empty());
 }
 
+// Who connects may have the payloads that nobody sent, or not.
+TEST_F(Leap, ASnapshotThatIsUnderWayIsNotTakenBackBecauseALinkComesUpAnew) {
+  Status status;
+  status.version = kVersion;
+  region_.peers.hear("b", status);
+  const inter::BlobId missing = record_of(0).participants.front().payload;
+  Time now{0};
+  for (; !region_.fetcher.in_vain(missing); now += Fetcher::kRetryMax) catch_up_.fetch(now);
+  status.snapshot = snapshot_of(2);
+  region_.peers.hear("b", status);
+  catch_up_.choose_target();
+  ASSERT_EQ(region_.spool.target(), snapshot_of(2));
+  catch_up_.fetch(now);
+  region_.fetcher.on_progress(snapshot_of(2).blob, 100, now);
+  region_.out.take();
+
+  region_.fetcher.on_peer_up("c", now);
+  catch_up_.choose_target();
+  EXPECT_EQ(region_.spool.target(), snapshot_of(2));
+  EXPECT_FALSE(catch_up_.awaits_snapshot()) << "payloads may be sent as well";
+  catch_up_.fetch(now);
+  bool asks = false;
+  for (const Action& action : region_.out.take()) {
+    EXPECT_FALSE(std::holds_alternative<ForgoBlob>(action));
+    const auto* fetch = std::get_if<FetchBlob>(&action);
+    asks = asks || (fetch != nullptr && fetch->blob == missing);
+  }
+  EXPECT_TRUE(asks) << "of whoever has connected";
+
+  region_.spool.put(missing);
+  catch_up_.choose_target();
+  EXPECT_FALSE(region_.spool.target()) << "it goes on without";
+}
+
+// Its offers are turned away since, and nobody would send it before it is asked for.
+TEST_F(Leap, WhatWasTakenBackIsAskedForAtOnceThoughItsContributorPushesIt) {
+  Status status;
+  status.version = kVersion;
+  region_.peers.hear("b", status);
+  catch_up_.choose_target();
+  const std::vector<inter::BlobId> payloads = asked();
+  ASSERT_EQ(payloads.size(), kVersion);
+  hear_of({}, snapshot_of(2));
+  catch_up_.fetch(Time{1});
+  region_.out.take();
+  region_.peers.hear("b", status);  // it has them after all
+  catch_up_.choose_target();
+  ASSERT_FALSE(region_.spool.target());
+  catch_up_.expect(payloads[0], "b", Time{0});
+  EXPECT_THAT(asked(), ::testing::Contains(payloads[0]));
+}
+
 // What comes over one link comes in the order in which it was asked for.
 TEST_F(Leap, TheSnapshotGoesBeforeWhatWasAskedForAndTheRoundsBeforeItAreTakenBack) {
   Status status;

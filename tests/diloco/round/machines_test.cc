@@ -9,153 +9,17 @@
 
 #include <gtest/gtest.h>
 
-#include "diloco/region/region.h"
-#include "diloco/round/beginning.h"
-#include "diloco/round/catch_up.h"
-#include "diloco/round/exchange.h"
-#include "diloco/round/leader.h"
-#include "diloco/round/member_changes.h"
-#include "diloco/round/run_end.h"
-#include "diloco/round/waiting_for.h"
-#include "diloco/round/worker_orders.h"
-#include "tests/diloco/round/region_a.h"
+#include "tests/diloco/round/machines_fixture.h"
 
 namespace causeway::diloco {
 namespace {
 
 using std::chrono::seconds;
 
-Member member(const std::string& region) {
-  Member one;
-  one.region = region;
-  one.incarnation = region + "'s disk";
-  return one;
-}
-
-class MachinesTest : public ::testing::Test {
- protected:
-  MachinesTest() {
-    region_.agreement.start(Time{0});
-    region_.peers.set_up("b", "b's disk");
-  }
-
-  template <typename Kind>
-  std::vector<Kind> taken() {
-    std::vector<Kind> of_kind;
-    for (const Action& action : region_.out.take()) {
-      if (const auto* one = std::get_if<Kind>(&action)) of_kind.push_back(*one);
-    }
-    return of_kind;
-  }
-
-  Region region_{options_of_a(), state_of_a({"a", "b"})};
-  Beginning beginning_{region_};
-  Leader leader_{region_, beginning_};
-  CatchUp catch_up_{region_};
-  Exchange exchange_{region_, leader_, catch_up_};
-  DataCheck data_check_{region_};
-  WorkerOrders orders_{region_, leader_, catch_up_, beginning_, data_check_};
-  RunEnd end_{region_, leader_, catch_up_};
-  const Time cut_off_ = seconds{20};
-};
-
 TEST_F(MachinesTest, LeaderDoesNothingWhereNobodyElectedIt) {
   leader_.lead(Time{0});
   EXPECT_FALSE(leader_.leads());
   EXPECT_TRUE(region_.out.take().empty());
-}
-
-TEST_F(MachinesTest, MemberChangesAreProposedOnce) {
-  MemberChanges changes(region_, beginning_);
-  EXPECT_FALSE(changes.next(Time{0}));
-  changes.ask({.member = member("b")}, region_.options.self);  // a member already
-  changes.ask({.member = member("c")}, region_.options.self);
-  const std::optional<Membership> next = changes.next(Time{0});
-  ASSERT_TRUE(next);
-  ASSERT_NE(next->find("c"), nullptr);
-  EXPECT_EQ(next->find("c")->incarnation, "");  // no vote before it has caught up
-  EXPECT_FALSE(changes.next(Time{0}));
-}
-
-// One member alone cannot make the run depend on it, however often it asks.
-TEST_F(MachinesTest, MemberChangesOfOneMemberLeaveTheOthersAMajority) {
-  MemberChanges changes(region_, beginning_);
-  for (int i = 0; i < 300; ++i) {
-    changes.ask({.member = member("new" + std::to_string(i)), .remove = i % 2 == 0}, "b");
-  }
-  changes.ask({.member = {.region = "a", .witness = true}}, "b");  // as it is, but a witness
-  std::size_t added = 0;
-  while (const std::optional<Membership> next = changes.next(Time{0})) {
-    EXPECT_NE(next->find("a"), nullptr);
-    EXPECT_FALSE(next->find("a")->witness);
-    ++added;
-    if (added > 300) break;
-  }
-  EXPECT_LE(added, 8U);
-}
-
-// The log keeps all of them.
-TEST_F(MachinesTest, MemberChangesByOneMembersWordComeSlowly) {
-  MemberChanges changes(region_, beginning_);
-  int asked = 0, proposed = 0;
-  const auto propose_all = [&](const std::string& by, Time now) {
-    for (int i = 0; i < 100; ++i) {
-      changes.ask({.member = {.region = "b", .address = "there:" + std::to_string(++asked)}}, by);
-      if (changes.next(now)) ++proposed;
-    }
-    return std::exchange(proposed, 0);
-  };
-  EXPECT_EQ(propose_all("b", seconds{1}), 64);
-  EXPECT_EQ(propose_all("b", seconds{30}), 0);
-  EXPECT_EQ(propose_all("b", seconds{92}), 3);
-  EXPECT_EQ(propose_all(region_.options.self, seconds{92}), 100);
-}
-
-// Not by the operator who forgets --witness, and not by the member itself.
-TEST_F(MachinesTest, MemberChangesLeaveAMemberItsRole) {
-  MemberChanges changes(region_, beginning_);
-  for (const std::string& by : {region_.options.self, std::string("b")}) {
-    changes.ask({.member = {.region = "b", .address = "there:1", .witness = true}}, by);
-    EXPECT_FALSE(changes.next(Time{0})) << by;
-    const std::vector<Note> notes = taken<Note>();
-    ASSERT_EQ(notes.size(), 1U) << by;
-    EXPECT_NE(notes[0].text.find("`causeway members remove b`"), std::string::npos);
-  }
-  changes.ask({.member = {.region = "b", .address = "there:1"}}, "b");
-  const std::optional<Membership> next = changes.next(Time{0});
-  ASSERT_TRUE(next);
-  EXPECT_EQ(next->find("b")->address, "there:1");
-  EXPECT_FALSE(next->find("b")->witness);
-  EXPECT_EQ(next->find("b")->incarnation, "b's disk");
-}
-
-// It would stay in every log, and a message with some of these is too long to be sent.
-TEST_F(MachinesTest, MemberChangesTakeNothingThatCanBeNoNameOrAddress) {
-  MemberChanges changes(region_, beginning_);
-  const std::string longest_address = std::string(294, 'x') + ":12345";
-  const std::vector<Member> lies = {{.region = std::string(64, 'x')},
-                                    {.region = "new\nline"},
-                                    {.region = "../new"},
-                                    {.region = ""},
-                                    {.region = "b", .address = longest_address + "6"},
-                                    {.region = "b", .address = "two\nlines:1"}};
-  for (const Member& lie : lies) {
-    changes.ask({.member = lie}, "b");
-    EXPECT_FALSE(changes.next(Time{0})) << lie.region;
-    EXPECT_EQ(taken<Note>().size(), 1U) << lie.region;
-  }
-  changes.ask({.member = {.region = "b", .address = longest_address}}, "b");
-  EXPECT_TRUE(changes.next(Time{0}));
-  changes.ask({.member = {.region = std::string(63, 'x')}}, "b");
-  EXPECT_TRUE(changes.next(Time{0}));
-}
-
-TEST_F(MachinesTest, MemberChangesTakeTheVoteOfALostDisk) {
-  region_.peers.set_up("b", "b's new disk");
-  MemberChanges changes(region_, beginning_);
-  const std::optional<Membership> next = changes.next(Time{0});
-  ASSERT_TRUE(next);
-  EXPECT_EQ(next->find("b")->incarnation, "");
 }
 
 TEST_F(MachinesTest, ExchangeSavesAnnouncesAndPushesAnOwnContribution) {
@@ -167,12 +31,10 @@ TEST_F(MachinesTest, ExchangeSavesAnnouncesAndPushesAnOwnContribution) {
   EXPECT_EQ(std::get<PushBlob>(actions[2]).peer, "b");
   EXPECT_TRUE(region_.spool.holds(made_by("a").payload));
 }
-
 TEST_F(MachinesTest, ExchangeTakesNothingBackFromALostDisk) {
   exchange_.hear("b", {.contribution = made_by("a")}, Time{0});
   EXPECT_TRUE(region_.contributions.open().empty());
 }
-
 TEST_F(MachinesTest, CatchUpAsksForAPayloadUnlessItIsPushed) {
   exchange_.hear("b", {made_by("b"), 100, true}, Time{0});
   catch_up_.fetch(Time{0});
@@ -182,9 +44,8 @@ TEST_F(MachinesTest, CatchUpAsksForAPayloadUnlessItIsPushed) {
   exchange_.on_arrived(made_by("b").payload, seconds{6});
   catch_up_.fetch(seconds{60});
   EXPECT_TRUE(taken<FetchBlob>().empty());
-}
-
-// Everybody let go of most rounds, and b has no snapshot to give so far: what nobody has must not
+}  // Everybody let go of most rounds, and b has no snapshot to give so far: what nobody has must
+   // not
 // be asked for hundreds of times, but for what the worker applies next.
 TEST_F(MachinesTest, CatchUpAsksForNothingThatNobodyHasBeyondTheNextRounds) {
   constexpr Round kRounds = 200, kKeptFrom = 190;
@@ -217,12 +78,10 @@ TEST_F(MachinesTest, CatchUpAsksForNothingThatNobodyHasBeyondTheNextRounds) {
   EXPECT_TRUE(asked.contains(kKeptFrom));
   EXPECT_LE(asked.size(), 16U);
 }
-
 TEST_F(MachinesTest, CatchUpTrustsNoSnapshotOfVersionsToCome) {
   EXPECT_TRUE(catch_up_.trusted({.version = 0, .state = {}, .blob = {}}));
   EXPECT_FALSE(catch_up_.trusted({.version = 1, .state = {}, .blob = {}}));
 }
-
 TEST_F(MachinesTest, WorkerOrdersBeginOnceItIsClearThatNobodyLeads) {
   region_.worker.attach({}, std::nullopt);
   orders_.welcome();
@@ -236,7 +95,6 @@ TEST_F(MachinesTest, WorkerOrdersBeginOnceItIsClearThatNobodyLeads) {
   EXPECT_EQ(train[0].k, 4U);
   EXPECT_FALSE(region_.worker.ready());
 }
-
 TEST_F(MachinesTest, WorkerOrdersGoOnAfterAContributionWithoutAMajority) {
   region_.worker.attach({}, std::nullopt);
   orders_.welcome();
@@ -248,16 +106,13 @@ TEST_F(MachinesTest, WorkerOrdersGoOnAfterAContributionWithoutAMajority) {
   EXPECT_EQ(more[0].data_cursor, 16U);
   EXPECT_TRUE(region_.worker.has_more());
 }
-
 TEST_F(MachinesTest, WorkerOrdersGoNowhereFromAVersionThatTheRunHasNot) {
   EXPECT_TRUE(orders_.steps_from(0));
   EXPECT_FALSE(orders_.steps_from(1));
   region_.worker.attach({}, std::nullopt);
   region_.worker.distrust_initial_state();
   EXPECT_FALSE(orders_.steps_from(0)) << "the state is to be replaced";
-}
-
-// It may be of wrong data.
+}  // It may be of wrong data.
 TEST(WorkerOrdersInDoubt, CollectNothingBeforeItIsKnownWhoReadsOtherData) {
   ProtocolOptions options = options_of_a();
   options.start_wait = seconds{100};
@@ -293,9 +148,7 @@ TEST(WorkerOrdersInDoubt, CollectNothingBeforeItIsKnownWhoReadsOtherData) {
   const std::vector<Action> told = region.out.take();
   ASSERT_EQ(told.size(), 1U);
   EXPECT_TRUE(std::holds_alternative<OrderCollect>(told[0]));
-}
-
-// Told to take none it would ask again at once, for as long as nobody can be reached.
+}  // Told to take none it would ask again at once, for as long as nobody can be reached.
 TEST_F(MachinesTest, WorkerOrdersGoNowhereInARoundWithoutSteps) {
   ProtocolOptions options = options_of_a();
   options.pace = {.steps = 0, .k = 4, .fragments = 2};
@@ -308,9 +161,7 @@ TEST_F(MachinesTest, WorkerOrdersGoNowhereInARoundWithoutSteps) {
   ASSERT_FALSE(region.history.over());
   ASSERT_EQ(region.history.k_of("a"), 0U);
   EXPECT_FALSE(orders.steps_from(0));
-}
-
-// They had the same samples, say. The bytes are here already, and are not sent once more.
+}  // They had the same samples, say. The bytes are here already, and are not sent once more.
 TEST_F(MachinesTest, ExchangeReportsAPayloadThatThisRegionMadeAsWell) {
   Raft& raft = region_.agreement.raft();
   raft.on_peer_up("b", "b's disk", Time{0});
@@ -329,9 +180,7 @@ TEST_F(MachinesTest, ExchangeReportsAPayloadThatThisRegionMadeAsWell) {
     if (of_b) reported += holding->received_bytes;
   }
   EXPECT_EQ(reported, theirs.payload.size_bytes);
-}
-
-// All its bytes are here, and may be the wrong ones.
+}  // All its bytes are here, and may be the wrong ones.
 TEST_F(MachinesTest, ExchangeSaysThatItHoldsAPayloadOnceItsHashWasChecked) {
   Raft& raft = region_.agreement.raft();
   raft.on_peer_up("b", "b's disk", Time{0});
@@ -353,9 +202,7 @@ TEST_F(MachinesTest, ExchangeSaysThatItHoldsAPayloadOnceItsHashWasChecked) {
   exchange_.on_lost(theirs.payload, seconds{3});
   EXPECT_EQ(reported(), 0U);
   EXPECT_FALSE(region_.spool.holds(theirs.payload));
-}
-
-// A leader that says that the run is over and goes on leading is lying.
+}  // A leader that says that the run is over and goes on leading is lying.
 TEST_F(MachinesTest, RunEndBelievesALeaderThatTheRunIsOverOnceItHasLeft) {
   Raft& raft = region_.agreement.raft();
   raft.on_peer_up("b", "b's disk", Time{0});
@@ -378,7 +225,6 @@ TEST_F(MachinesTest, RunEndBelievesALeaderThatTheRunIsOverOnceItHasLeft) {
   ASSERT_EQ(ended.size(), 1U);
   EXPECT_EQ(ended.front().exit_code, 3);
 }
-
 TEST_F(MachinesTest, StatusIsReportedWhenItChanges) {
   region_.report.publish(Time{0});
   region_.report.publish(seconds{5});
@@ -389,61 +235,6 @@ TEST_F(MachinesTest, StatusIsReportedWhenItChanges) {
   EXPECT_TRUE(taken<SendMessage>().empty());
   region_.report.publish(kReportInterval);
   EXPECT_EQ(taken<SendMessage>().size(), 1U);
-}
-
-TEST_F(MachinesTest, WaitingForSaysWhatIsMissing) {
-  EXPECT_EQ(waiting_for(region_, leader_, beginning_, data_check_, end_, Time{0}),
-            "this region's workers");
-  region_.worker.attach({}, std::nullopt);
-  EXPECT_EQ(waiting_for(region_, leader_, beginning_, data_check_, end_, Time{0}), "");
-  region_.worker.ask();
-  EXPECT_NE(waiting_for(region_, leader_, beginning_, data_check_, end_, Time{0})
-                .find("a majority of the regions"),
-            std::string::npos);
-}
-
-// All three are up and linked: nothing that could be waited for is missing.
-TEST(WaitingWithoutALeader, SaysThatNoneCanComeWhereMostDisksAreLost) {
-  Region region{options_of_a(), state_of_a({"a", "b", "c"})};
-  Beginning beginning{region};
-  Leader leader{region, beginning};
-  CatchUp catch_up{region};
-  RunEnd end{region, leader, catch_up};
-  const DataCheck data_check{region};
-  region.agreement.start(Time{0});
-  region.worker.attach({}, std::nullopt);
-  region.worker.ask();
-  const auto waiting = [&] {
-    return waiting_for(region, leader, beginning, data_check, end, Time{0});
-  };
-  for (const std::string name : {"b", "c"}) {
-    EXPECT_NE(waiting().find("a majority of the regions"), std::string::npos) << waiting();
-    region.peers.set_up(name, "an empty disk");
-    region.agreement.raft().on_peer_up(name, "an empty disk", Time{0});
-  }
-  EXPECT_NE(waiting().find("the disks with which b, c voted are lost"), std::string::npos)
-      << waiting();
-  EXPECT_NE(waiting().find("--fork: docs/life-of-a-run.md"), std::string::npos) << waiting();
-}
-
-TEST(WaitingWithoutALeader, SaysThatThereIsNoLogYet) {
-  PersistentState joiner;
-  joiner.run_id = "run1";
-  Region region{options_of_a(), joiner};
-  Beginning beginning{region};
-  Leader leader{region, beginning};
-  CatchUp catch_up{region};
-  RunEnd end{region, leader, catch_up};
-  const DataCheck data_check{region};
-  region.agreement.start(Time{0});
-  region.worker.attach({}, std::nullopt);
-  const auto waiting = [&] {
-    return waiting_for(region, leader, beginning, data_check, end, Time{0});
-  };
-  EXPECT_EQ(waiting(), "the run's log: no region of the run can be reached");
-  region.peers.set_up("b", "b's disk");
-  EXPECT_NE(waiting().find("none of those that can be reached (b) is one"), std::string::npos)
-      << waiting();
 }
 
 }  // namespace

@@ -68,6 +68,16 @@ TEST(File, ThatIsToBeMadeIsNotMadeThroughASymbolicLink) {
   EXPECT_EQ(File(link, O_RDONLY).read_at(0, read), 8U) << "what is only read may be a link";
 }
 
+TEST(File, APartOfAPathThatIsALinkToNothingIsNamed) {
+  const test::TemporaryDirectory directory;
+  const fs::path runs = directory.path() / "runs";
+  fs::create_symlink("elsewhere", runs);
+  EXPECT_EQ(dangling_link_in(runs / "name" / "eu"),
+            runs.string() + " is a link to elsewhere, which is not there");
+  fs::create_directory(directory.path() / "elsewhere");
+  EXPECT_EQ(dangling_link_in(runs / "name" / "eu"), "");
+}
+
 TEST(AtomicFile, ReplacesASymbolicLinkAndNotWhatItPointsTo) {
   const test::TemporaryDirectory directory;
   const fs::path victim = directory.path() / "victim", link = directory.path() / "state";

@@ -137,6 +137,59 @@ TEST_F(Transfer, WhatWasUnderWayWhenItWasForgoneStays) {
   EXPECT_THAT(link_->drawn, ElementsAre(0, 1, 2, 3));
 }
 
+// A full path takes two chunks at a time.
+TEST_F(Transfer, WhatIsUnderWayOfAForgoneBlobFillsThePathUntilItIsThere) {
+  link_->receiver.want(id_);
+  ASSERT_TRUE(link_->draw(1) && link_->draw(1));
+  link_->receiver.forgo(id_);
+  link_->carry_answers();
+  EXPECT_FALSE(link_->sender.busy());
+  EXPECT_EQ(link_->sender.in_flight(1), 2U);
+  EXPECT_TRUE(link_->sender.under_way());
+  EXPECT_FALSE(link_->sender.idle());
+  link_->deliver(1);
+  link_->carry_answers();
+  EXPECT_EQ(link_->sender.in_flight(1), 1U);
+  EXPECT_EQ(link_->sender.confirmed(1), 1U);
+  link_->lose(1);
+  EXPECT_TRUE(link_->sender.idle());
+}
+
+TEST_F(Transfer, WhatIsDroppedInSilenceFillsNoPath) {
+  link_->receiver.want(id_);
+  ASSERT_TRUE(link_->draw(1) && link_->draw(1));
+  link_->receiver.forgo(id_);
+  link_->carry_answers();
+  link_->sender.on_decline({id_, "full"});
+  EXPECT_TRUE(link_->sender.idle());
+}
+
+TEST_F(Transfer, WhatIsUnderWayOfABlobThatIsGoneFillsThePathToo) {
+  link_->sender.push(id_);
+  ASSERT_TRUE(link_->draw(1) && link_->draw(1));
+  from_.spool.remove(id_);
+  ASSERT_FALSE(link_->draw(1));
+  EXPECT_EQ(link_->sender.in_flight(1), 2U);
+  link_->deliver(1);
+  link_->deliver(1);
+  link_->carry_answers();
+  EXPECT_TRUE(link_->sender.idle());
+}
+
+TEST_F(Transfer, WhatIsUnderWayWhenItIsPushedAnewIsNotSentTwice) {
+  link_->sender.push(id_);
+  ASSERT_TRUE(link_->draw(1));
+  link_->receiver.forgo(id_);
+  link_->carry_answers();
+  link_->sender.push(id_);
+  ASSERT_TRUE(link_->draw(1));
+  for (int i = 0; i < 2; ++i) link_->deliver(1);
+  run(*link_);
+  EXPECT_TRUE(to_.spool.has(id_));
+  EXPECT_THAT(link_->drawn, ElementsAre(0, 1, 2, 3));
+  EXPECT_TRUE(link_->sender.idle());
+}
+
 // What says so was lost with the link.
 TEST_F(Transfer, WhatIsForgoneIsNotAskedForWhenItIsOffered) {
   link_->sender.push(id_);

@@ -1,9 +1,16 @@
 #include "inter/mesh/session.h"
 
-#include <gtest/gtest.h>
-#include <asio/io_context.hpp>
+#include <chrono>
+#include <functional>
 
+#include <gtest/gtest.h>
+#include <asio/co_spawn.hpp>
+#include <asio/io_context.hpp>
+#include <asio/local/connect_pair.hpp>
+
+#include "inter/tls/tls.h"
 #include "tests/support/temporary_directory.h"
+#include "tests/support/test_pki.h"
 
 namespace causeway::inter {
 namespace {
@@ -113,6 +120,88 @@ TEST_F(SessionTest, WhoWaitsForRoomIsToldWhenMessagesAreForgotten) {
   EXPECT_TRUE(room);
   session_.close(Errc::refused, "the test is over");
   io_.poll();
+}
+
+// Over sockets of this process, without a mesh. The peer reads, and answers nothing.
+class RunningSession : public SessionTest {
+ protected:
+  using Clock = std::chrono::steady_clock;
+
+  // Three heartbeats in a row that are answered quickly would show that a path is free: none is.
+  RunningSession() { options_.heartbeat_interval = std::chrono::milliseconds(200); }
+
+  struct Ends {
+    std::shared_ptr<Connection> ours, theirs;
+  };
+  Ends joined() {
+    asio::local::stream_protocol::socket one(io_), other(io_);
+    asio::local::connect_pair(one, other);
+    const Ends ends{end(std::move(one), "a", TlsRole::client),
+                    end(std::move(other), "b", TlsRole::server)};
+    int shaken = 0;
+    for (const auto& connection : {ends.ours, ends.theirs})
+      asio::co_spawn(io_, connection->handshake(), [&](std::exception_ptr, auto) { ++shaken; });
+    EXPECT_TRUE(run_until([&] { return shaken == 2; }));
+    return ends;
+  }
+  std::shared_ptr<Connection> end(asio::local::stream_protocol::socket socket, const char* region,
+                                  TlsRole role) {
+    return std::make_shared<Connection>(
+        std::move(socket), region, make_tls_context(pki_.credentials(region), role), role,
+        ConnectionSettings{.message_bytes_max = 1U << 20, .congestion_control = {}});
+  }
+  static asio::awaitable<void> read_all(std::shared_ptr<Connection> connection, int& frames) {
+    for (;; ++frames) co_await connection->read();
+  }
+  template <typename Result>
+  void spawn(asio::awaitable<Result> task) {
+    ++running_;
+    asio::co_spawn(io_, std::move(task), [this](std::exception_ptr, auto...) { --running_; });
+  }
+  bool run_until(const std::function<bool()>& done) {
+    const auto give_up = Clock::now() + std::chrono::minutes(1);
+    while (!done()) {
+      if (Clock::now() > give_up) return false;
+      io_.restart();
+      io_.run_one_for(std::chrono::milliseconds(100));
+    }
+    return true;
+  }
+  void fill_path() {
+    const auto now = Clock::now();
+    for (const int ago : {40, 20}) {
+      meter_.on_burst(now - std::chrono::seconds(ago));
+      meter_.on_acknowledged(100'000, true, now - std::chrono::seconds(ago - 10));
+    }
+    for (int i = 0; i < 20; ++i) meter_.on_round_trip(std::chrono::seconds(2), now);
+    ASSERT_TRUE(meter_.is_crowded(now));
+  }
+
+  test::TestPki pki_{{"a", "b"}};
+  int running_ = 0;
+};
+
+TEST_F(RunningSession, WhatWaitsWhileThePathIsFullGoesOutOnceItIsFree) {
+  fill_path();
+  SessionContext context = this->context();
+  context.on_answers = [](auto) {};
+  const Ends control = joined(), data = joined();
+  const auto session = std::make_shared<Session>(context, control.ours, SessionNonce{});
+  spawn(Session::run(session));
+  io_.poll();  // it has seen that the path is full
+  int frames = 0, chunks = 0;
+  spawn(read_all(control.theirs, frames));
+  spawn(read_all(data.theirs, chunks));
+  spawn(Session::serve_data(session, data.ours));
+  outgoing_.push(spool_.put(std::vector<std::byte>(4 * kSmallChunkBytes)));
+  session->begin_push(true);
+  ASSERT_TRUE(run_until([&] { return chunks == 2; }));
+  io_.poll();
+  EXPECT_EQ(outgoing_.in_flight(1), 2U) << "a full path takes no more";
+  meter_.end_crowd();
+  EXPECT_TRUE(run_until([&] { return chunks == 4; })) << "nobody told its writer";
+  session->close(Errc::refused, "the test is over");
+  EXPECT_TRUE(run_until([&] { return running_ == 0; }));
 }
 
 }  // namespace

@@ -1,12 +1,15 @@
 #include "inter/tls/tls.h"
 
-#include <gtest/gtest.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include <chrono>
+#include <ctime>
 #include <filesystem>
 #include <functional>
 
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
 #include <openssl/err.h>
 
 #include "inter/tls/pki.h"
@@ -59,9 +62,57 @@ class TlsInMemory : public testing::Test {
     ASSERT_TRUE(SSL_is_init_finished(client_.get()) && SSL_is_init_finished(server_.get()));
   }
 
+  struct Failures {
+    LinkError of_server, of_client;
+  };
+  // Of a handshake in which the server's clock is wrong.
+  Failures failures_with_server_ahead(std::chrono::seconds ahead) {
+    remember_refused(server_.get(), &refused_);
+    X509_VERIFY_PARAM_set_time(SSL_get0_param(server_.get()),
+                               std::time(nullptr) + static_cast<std::time_t>(ahead.count()));
+    SSL_do_handshake(client_.get());
+    give(server_, take(client_));
+    SSL_do_handshake(server_.get());
+    give(client_, take(server_));
+    SSL_do_handshake(client_.get());
+    give(server_, take(client_));
+    LinkError of_server = failure_of(server_, SSL_do_handshake(server_.get()));
+    ERR_clear_error();
+    give(client_, take(server_));
+    char nothing = 0;
+    return {of_server, failure_of(client_, SSL_read(client_.get(), &nothing, 1))};
+  }
+
   test::TemporaryDirectory directory_;
+  RefusedCertificate refused_;
   SslPtr client_, server_;
 };
+
+TEST_F(TlsInMemory, BothSidesTellDatesAndClockWhereOneClockIsTooLate) {
+  const Failures failures = failures_with_server_ahead(std::chrono::days(400));
+  EXPECT_EQ(failures.of_server.code(), Errc::not_valid_today);
+  EXPECT_THAT(
+      failures.of_server.reason(),
+      testing::MatchesRegex(
+          "the peer's certificate \\(CN = a\\) was refused: certificate has expired; it is "
+          "valid from 2.*Z to 2.*Z, and this host's clock says 2...-..-..: renew it, or set "
+          "the clock right"));
+  EXPECT_EQ(failures.of_client.code(), Errc::not_valid_today);
+  EXPECT_THAT(failures.of_client.reason(),
+              testing::MatchesRegex("the peer refused our certificate or TLS: certificate expired; "
+                                    "ours is valid from 2.*Z to 2.*Z, and this host's clock says "
+                                    "2...-..-..: the peer's clock says something else.*"));
+}
+
+TEST_F(TlsInMemory, BothSidesTellDatesAndClockWhereOneClockIsTooEarly) {
+  const Failures failures = failures_with_server_ahead(-std::chrono::days(400));
+  EXPECT_EQ(failures.of_server.code(), Errc::not_valid_today);
+  EXPECT_THAT(failures.of_server.reason(),
+              testing::HasSubstr("certificate is not yet valid; it is valid from 2"));
+  EXPECT_EQ(failures.of_client.code(), Errc::not_valid_today);
+  EXPECT_THAT(failures.of_client.reason(),
+              testing::HasSubstr("bad certificate; ours is valid from 2"));
+}
 
 TEST_F(TlsInMemory, ARecordThatChangedOnTheWayIsSaidToBeDamagedOrForged) {
   shake_hands();
