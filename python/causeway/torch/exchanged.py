@@ -10,6 +10,7 @@ from .marks import sample_of, writes_to
 from .memory import is_direct
 from .ranks import Group, Solo
 from .rounding import stochastic
+from .wrapped import values_of
 
 # Where optimizers that keep fp32 weights of their own (Apex, Transformer Engine) have them.
 MASTER_KEYS = ("master_param", "master_weight")
@@ -67,7 +68,7 @@ class Exchanged:
         if ranks.leads:
             self._host = plain if self.direct else staging.buffer(parameter.shape)
         if not self.direct:
-            full = whole(plain)
+            full = values_of(whole(plain))
             if ranks.leads:
                 staging.to_host(full.float(), self.host)
 
@@ -107,7 +108,7 @@ class Exchanged:
         if self.direct:
             return
         master = self.master()
-        now = whole((master if master is not None else self.parameter).detach())
+        now = values_of(whole((master if master is not None else self.parameter).detach()))
         if not self.ranks.leads:
             return
         if self.start is None:

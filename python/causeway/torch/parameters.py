@@ -22,6 +22,7 @@ from .ranks import Group, Solo, agree
 from .rounding import DROPPED_BITS
 from .shards import beginnings, problem_of as problem_of_shards, told_apart
 from .stages import Stages, first_difference, problem_of as problem_of_stages
+from .wrapped import problem_of as problem_of_wrapped
 
 log = logging.getLogger("causeway")
 
@@ -131,6 +132,8 @@ class Parameters:
                         "parameter of its own values, such as torch.nn.Parameter(p.detach().clone(memory_format=torch.contiguous_format))")
             if p.dtype != torch.float32 and p.dtype not in DROPPED_BITS:
                 return f"the parameter {name} is {p.dtype}: a run takes float32, bfloat16 and float16"
+            if problem := problem_of_wrapped(name, p):
+                return problem
         return problem_of_shared(named) or problem_of_read_only(named, "parameter")
 
     def hosts(self) -> dict[str, torch.Tensor]:
