@@ -4,6 +4,7 @@ import sys
 import unittest
 
 import torch
+import torch.nn.utils.prune
 from worker_double import a_run, steps
 
 import causeway
@@ -42,8 +43,8 @@ class Again(unittest.TestCase):
 class PutElsewhere(unittest.TestCase):
     """Steps that set `p.data`, as vector_to_parameters does."""
 
-    def train(self, change):
-        self.model = torch.nn.Sequential(torch.nn.Linear(2, 2), torch.nn.Linear(2, 3))
+    def train(self, change, dtype=torch.float32):
+        self.model = torch.nn.Sequential(torch.nn.Linear(2, 2), torch.nn.Linear(2, 3)).to(dtype)
         sent = []
         with a_run(steps(0, 1, 0, 0), steps(1, 1, 1, 1)) as (worker, directory), Run(self.model, directory=directory) as run:
             worker.done = lambda count, loss: sent.append({name: value.clone() for name, value in worker.tensors.items()})
@@ -93,6 +94,30 @@ class PutElsewhere(unittest.TestCase):
         for change in (lambda value: self.model.double(), lambda value: setattr(self.model[0], "weight", torch.nn.Parameter(torch.ones(2, 2)))):
             with self.assertRaisesRegex(ValueError, "the model changed after it entered the run: the parameter 0.weight was replaced"):
                 self.train(change)
+
+    def test_with_a_type_that_no_run_takes_are_refused_where_they_are_copied(self):
+        with self.assertRaisesRegex(ValueError, "the parameter 0.weight was replaced. Move, wrap and convert the model before"):
+            self.train(lambda value: self.model.double(), torch.bfloat16)
+
+
+class Changed(unittest.TestCase):
+    """What is trained is other parameters than those that entered."""
+
+    def refused(self, change, sentence):
+        model = torch.nn.Linear(2, 2)
+        with a_run(*PLAN) as (_, directory), self.assertRaisesRegex(ValueError, "the model changed after it entered the run: " + sentence):
+            with Run(model, directory=directory) as run:
+                for step in run:
+                    change(model)
+
+    def test_one_that_is_gone_is_named(self):
+        self.refused(lambda model: torch.nn.utils.prune.identity(model, "weight"),
+                     r"the parameter weight is gone. Prune, merge adapters .* before Run\(...\), or once the run is over")
+
+    def test_one_that_is_frozen_or_new_is_named_with_what_to_do(self):
+        self.refused(lambda model: model.bias.requires_grad_(False), "the parameter bias has no requires_grad now. Set it back .*set_adapter")
+        self.refused(lambda model: model.register_parameter("also", torch.nn.Parameter(torch.zeros(1))),
+                     "the parameter also has requires_grad now. .* is in the model when Run is entered and keeps requires_grad")
 
 
 class Shared(unittest.TestCase):

@@ -9,7 +9,7 @@ from .divided import divided_as, whole
 from .marks import sample_of, writes_to
 from .memory import is_direct
 from .ranks import Group, Solo
-from .rounding import stochastic
+from .rounding import DROPPED_BITS, stochastic
 from .wrapped import values_of
 
 # Where optimizers that keep fp32 weights of their own (Apex, Transformer Engine) have them.
@@ -95,7 +95,9 @@ class Exchanged:
         """`p.data = ...`, which vector_to_parameters does, puts a parameter elsewhere: its values go to where the worker reads them, and it
         with them. False: they do not fit."""
         plain = self.parameter.detach()
-        if self.read is None or self.read.data_ptr() == plain.data_ptr():
+        if self.read is None:
+            return plain.dtype == torch.float32 or plain.dtype in DROPPED_BITS
+        if self.read.data_ptr() == plain.data_ptr():
             return True
         if (plain.shape, plain.dtype, plain.device) != (self.read.shape, self.read.dtype, self.read.device):
             return False
