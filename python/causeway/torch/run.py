@@ -21,6 +21,7 @@ from .buffers import KINDS
 from .marks import HandedOut, Marks
 from .optimizers import Begun, tell_unsuited
 from .parameters import Parameters, told_spoiled
+from .program_end import program_end
 from .ranks import Group, Kind, Solo, ranks_told
 from .sigterm import Sigterm, Terminated
 from .steps import Step, Told
@@ -125,7 +126,8 @@ class Run:
         self._entered.agree(self._lost_scale())
         self._state = TrainerState(self.directory, self._ranks, self.optimizers, self._also, self.region)
         self._begun = [Begun(one) for one in self.optimizers]
-        self._led(self._attach)
+        with program_end.waits_for():
+            self._led(self._attach)
         if self._ranks.leads:
             self._tell_of_arguments()
         if (self._entered.buffers.all or self._entered.buffers.left_out) and self._ranks.leads:
@@ -201,7 +203,11 @@ class Run:
 
     def _all_steps(self) -> Iterator[Step]:
         first = True
-        while (steps := self._next()) is not None:
+        while True:
+            with program_end.waits_for():
+                steps = self._next()
+            if steps is None:
+                break
             taken = 0
             while taken < steps.count and not (taken and self._called_back()):
                 self._step = steps.step(taken, self.samples_per_step)
@@ -211,7 +217,8 @@ class Run:
                 if first:
                     self._state.check_after_a_step()
                 first = False
-            self._done(steps, taken)
+            with program_end.waits_for():
+                self._done(steps, taken)
         self._step = None
         self._sigterm.restore()  # nothing is left to save
 
@@ -438,6 +445,6 @@ class Run:
         if what != self._said:
             self._said = what
             log.info("%s", what)
-        if self._sigterm.came:
+        if self._sigterm.came or program_end.came:
             return False
         return self._user_keep_waiting is None or bool(self._user_keep_waiting(what))
