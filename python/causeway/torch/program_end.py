@@ -11,6 +11,7 @@ from collections.abc import Iterator
 import causeway
 
 LIMIT_S = 60.0  # for what is to be saved
+AFTER_S = 5.0  # for a thread, to end by what its wait raised
 
 
 class ProgramEnd:
@@ -20,27 +21,31 @@ class ProgramEnd:
     def begin(self) -> None:
         """Also in a process that is forked: the other threads are not in it."""
         self.came = False
-        self.changed, self.inside = threading.Condition(), 0
+        self.changed, self.inside = threading.Condition(), list[threading.Thread]()
 
     @contextlib.contextmanager
     def waits_for(self) -> Iterator[None]:
         """What is within comes to an end before the program does, as it asks for `came` while it waits."""
         if self.came:
             raise causeway.Stopped("the program ends, and this thread, which is not the main one, with it")
+        thread = threading.current_thread()
         with self.changed:
-            self.inside += 1
+            self.inside.append(thread)
         try:
             yield
         finally:
             with self.changed:
-                self.inside -= 1
+                if thread in self.inside:  # not in a process that was forked meanwhile
+                    self.inside.remove(thread)
                 self.changed.notify_all()
 
     def come(self) -> None:
         """Called on the main thread, which is within nothing any more."""
-        self.came = True
         with self.changed:
-            self.changed.wait_for(lambda: self.inside == 0, LIMIT_S)
+            self.came, threads = True, set(self.inside)
+            self.changed.wait_for(lambda: not self.inside, LIMIT_S)
+        for thread in threads:
+            thread.join(AFTER_S)
 
 
 program_end = ProgramEnd()
