@@ -25,6 +25,7 @@ from .program_end import program_end
 from .ranks import Group, Kind, Solo, ranks_told
 from .sigterm import Sigterm, Terminated
 from .steps import Step, Told
+from .still_steps import StillSteps
 from .trainer_state import TrainerState
 
 log = logging.getLogger("causeway")
@@ -126,6 +127,7 @@ class Run:
         self._entered.agree(self._lost_scale())
         self._state = TrainerState(self.directory, self._ranks, self.optimizers, self._also, self.region)
         self._begun = [Begun(one) for one in self.optimizers]
+        self._still_steps = StillSteps(self.optimizers)
         with program_end.waits_for():
             self._led(self._attach)
         if self._ranks.leads:
@@ -340,6 +342,8 @@ class Run:
             self._state.resume(sample)
 
     def _done(self, steps: Told, taken: int) -> None:
+        if self._ranks.leads and self.optimizers:
+            self._still_steps.look(steps.round, taken, self._handed_out is not None and self._handed_out.is_trained())
         self._parameters.take()
         if self._before is not None:
             self._tell_first_round(self._before, steps.round, taken)
