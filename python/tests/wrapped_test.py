@@ -5,6 +5,8 @@ import torch
 from worker_double import a_run, steps
 
 from causeway.torch import Run
+from causeway.torch.pushed import some_values
+from causeway.torch.shards import beginnings
 
 aten = torch.ops.aten
 PLAN = [steps(0, 1, 0, 0), steps(1, 1, 1, 1)]
@@ -74,6 +76,13 @@ class OfALibrary(unittest.TestCase):
             self.assertIs(type(worker.tensors["weight"]), torch.Tensor)
             self.assertEqual((begun, ended), ([[1.0], [4.0]], [[3.0], [6.0]]))
             self.assertEqual(model.weight.inner.unique().tolist(), [7.0])
+
+    def test_ranks_compare_its_values_and_a_trainer_looks_at_them(self):
+        for dtype in (torch.float32, torch.bfloat16):
+            model = make_model(Wrapped, dtype)
+            plain = {"weight": torch.zeros(2, 3, dtype=dtype), "bias": model.bias}
+            self.assertEqual(beginnings(dict(model.named_parameters())), beginnings(plain))
+            self.assertEqual(some_values(model)[0].tolist(), [0.0] * 6)
 
     def test_one_that_rounds_it_is_refused(self):
         for dtype in (torch.float32, torch.bfloat16):
