@@ -1,6 +1,8 @@
 """How a program counts a run's steps, sets its parameters in them, and leaves it: with a worker's double."""
 import copy
+import pathlib
 import sys
+import threading
 import unittest
 
 import torch
@@ -141,6 +143,45 @@ class Shared(unittest.TestCase):
 
     def test_before_it_is_not(self):
         self.train("before")
+
+
+class InAThread(unittest.TestCase):
+    def test_a_wait_ends_once_the_run_is_left_with_the_state_saved(self):
+        """As asyncio.to_thread(run.after_step) waits while Ctrl-C ends the coroutine that entered the run."""
+        model, raised = torch.nn.Linear(2, 2), []
+        waits, left = threading.Event(), threading.Event()
+
+        def train(run):
+            try:
+                for step in run:
+                    run.optimizers[0].step()
+            except causeway.Stopped as stopped:
+                raised.append(stopped)
+
+        with a_run(PLAN[0]) as (worker, directory):
+            give = worker.next
+
+            def attach(tensors, **settings):
+                def wait():
+                    if (steps := give()) is None:
+                        waits.set()
+                        left.wait()
+                        if not settings["keep_waiting"]("the others"):
+                            raise causeway.Stopped("told to stop")
+                    return steps
+
+                worker.next = wait
+                return worker
+
+            causeway.Worker = attach
+            with Run(model, torch.optim.SGD(model.parameters(), lr=0.1), directory=directory) as run:
+                thread = threading.Thread(target=train, args=(run,))
+                thread.start()
+                waits.wait()
+            left.set()
+            thread.join()
+            self.assertEqual(len(list(pathlib.Path(directory).glob("checkpoints/trainer-1-*.pt"))), 1)
+        self.assertEqual(len(raised), 1)
 
 
 class Leaving(unittest.TestCase):

@@ -449,6 +449,6 @@ class Run:
         if what != self._said:
             self._said = what
             log.info("%s", what)
-        if self._sigterm.came or program_end.came:
+        if self._sigterm.came or program_end.came or self._entered is None:  # another thread has left the run
             return False
         return self._user_keep_waiting is None or bool(self._user_keep_waiting(what))
