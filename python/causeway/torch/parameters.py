@@ -198,7 +198,7 @@ class Parameters:
         for one in self.exchanged:
             if now[one.name] is not one.parameter or not one.come_back():
                 raise ValueError(f"the model changed after it entered the run: the parameter {one.name} was replaced. Move, "
-                                 "wrap and convert the model before Run(...)")
+                                 "wrap and convert the model before Run(...), and load into it without assign=True afterwards")
 
 
 def told_changed(model: torch.nn.Module, name: str, now: set[str]) -> str:
