@@ -94,11 +94,20 @@ class OfALibrary(unittest.TestCase):
         class Fixed(Wrapped):
             @classmethod
             def kept(cls, values):
-                raise NotImplementedError("Fixed has no copy_")
+                raise AttributeError("Fixed has no copy_")
 
         with self.assertRaisesRegex(ValueError, r"of the class Fixed, cannot be read and set as a run does \(Fixed has no copy_\)"):
             with a_run(*PLAN) as (_, directory), Run(make_model(Fixed, torch.float32), directory=directory):
                 pass
+
+    def test_a_buffer_is_refused_by_name_unless_it_stays_at_home(self):
+        model = torch.nn.Linear(2, 2)
+        model.register_buffer("scale", Wrapped(torch.zeros(2, 2)))
+        with self.assertRaisesRegex(ValueError, 'the buffer scale is of the class Wrapped: a run takes plain tensors.*buffers="local"'):
+            with a_run(*PLAN) as (_, directory), Run(model, directory=directory):
+                pass
+        with a_run(*PLAN) as (_, directory), Run(model, directory=directory, buffers="local") as run:
+            self.assertEqual(len(list(run)), 2)
 
     def test_one_that_is_frozen_may_be_of_any_class(self):
         model = make_model(Rounded, torch.float32)

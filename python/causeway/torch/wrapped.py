@@ -30,7 +30,7 @@ def problem_of(name: str, tensor: torch.Tensor) -> str | None:
         if torch.equal(values_of(held), wanted):
             return None
         why = "rounds what it is set to, so each region would hold other values"
-    except (RuntimeError, NotImplementedError) as error:
+    except Exception as error:  # of any type: torchao's int8 weights lack an attribute
         why = f"cannot be read and set as a run does ({error})"
     return (f"the parameter {name}, of the class {type(tensor).__name__}, {why}: take a class that keeps the whole values, such as that of "
             "torchao's int8_mixed_precision_training(), or plain parameters. What is frozen may be of any class")
