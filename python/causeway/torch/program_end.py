@@ -6,7 +6,7 @@ import atexit
 import contextlib
 import os
 import threading
-from collections.abc import Iterator
+from collections.abc import Generator
 
 import causeway
 
@@ -24,7 +24,7 @@ class ProgramEnd:
         self.changed, self.inside = threading.Condition(), list[threading.Thread]()
 
     @contextlib.contextmanager
-    def waits_for(self) -> Iterator[None]:
+    def waits_for(self) -> Generator[None, None, None]:
         """What is within comes to an end before the program does, as it asks for `came` while it waits."""
         if self.came:
             raise causeway.Stopped("the program ends, and this thread, which is not the main one, with it")
