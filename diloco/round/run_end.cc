@@ -270,10 +270,10 @@ void RunEnd::check_barren(Time now) {
 void RunEnd::end_barren() {
   region_.out.end(
       2, fmt::format("in {} rounds in a row too few regions had anything finite to offer: training "
-                     "diverges, if "
-                     "no log says otherwise. The model of version {} is the last that changed, and "
-                     "sound; lower inner.lr, clip "
-                     "harder with inner.clip_norm, or warm up for longer (inner.warmup_steps)",
+                     "diverges, if no log says otherwise. The model of version {} is the last that "
+                     "changed, and sound. Lower the learning rate of the inner steps (inner.lr), "
+                     "clip their gradients harder (inner.clip_norm), or warm up for longer "
+                     "(inner.warmup_steps); a program of your own sets these itself",
                      barren_.count(), region_.history.version() - barren_.count()));
 }
 

@@ -57,6 +57,16 @@ class Kept(unittest.TestCase):
                 self.assertEqual(len(said.output), 1)
                 self.assertRegex(said.output[0], "`also` holds the parameter (weight|bias), which the run keeps itself")
 
+    def test_a_state_that_an_object_does_not_take_up_is_told_with_its_file(self):
+        def scaler(enabled):
+            return lambda model: torch.amp.GradScaler("cpu", enabled=enabled)
+
+        with tempfile.TemporaryDirectory() as directory:
+            self.life(directory, [steps(0, 1, 0, 0)], scaler(False))
+            with self.assertRaisesRegex(ValueError, r"/trainer-1-\S+ has a state of kept that the program's GradScaler does not take up "
+                                                    r"\(RuntimeError: .*disabled.*\): give Run the same .* or delete the file"):
+                self.life(directory, [steps(1, 1, 1, 1)], scaler(True))
+
 
 if __name__ == "__main__":
     unittest.main()

@@ -199,6 +199,20 @@ class Unsuited(unittest.TestCase):
             self.enter(self.plain)
 
 
+class DividedState(unittest.TestCase):
+    def test_an_optimizer_that_gives_its_state_to_no_rank_alone_is_refused(self):
+        class ZeroRedundancyOptimizer(torch.optim.SGD):
+            """As PyTorch's."""
+
+            def state_dict(self):
+                raise RuntimeError("Optimizer state has not been consolidated on this rank")
+
+        model = torch.nn.Linear(2, 2)
+        with a_run() as (_, directory), self.assertRaisesRegex(ValueError, "the optimizer is a ZeroRedundancyOptimizer, which divides its state "
+                                                                           "over the ranks.*fully_shard"):
+            Run(model, ZeroRedundancyOptimizer(model.parameters(), lr=0.1), directory=directory)
+
+
 class ExtraState(unittest.TestCase):
     def test_of_a_module_is_told_of_by_its_name(self):
         class Counts(torch.nn.Linear):

@@ -1,9 +1,12 @@
 """How a program counts a run's steps, sets its parameters in them, and leaves it: with a worker's double."""
 import copy
+import pathlib
 import sys
+import threading
 import unittest
 
 import torch
+import torch.nn.utils.prune
 from worker_double import a_run, steps
 
 import causeway
@@ -42,8 +45,8 @@ class Again(unittest.TestCase):
 class PutElsewhere(unittest.TestCase):
     """Steps that set `p.data`, as vector_to_parameters does."""
 
-    def train(self, change):
-        self.model = torch.nn.Sequential(torch.nn.Linear(2, 2), torch.nn.Linear(2, 3))
+    def train(self, change, dtype=torch.float32):
+        self.model = torch.nn.Sequential(torch.nn.Linear(2, 2), torch.nn.Linear(2, 3)).to(dtype)
         sent = []
         with a_run(steps(0, 1, 0, 0), steps(1, 1, 1, 1)) as (worker, directory), Run(self.model, directory=directory) as run:
             worker.done = lambda count, loss: sent.append({name: value.clone() for name, value in worker.tensors.items()})
@@ -94,6 +97,30 @@ class PutElsewhere(unittest.TestCase):
             with self.assertRaisesRegex(ValueError, "the model changed after it entered the run: the parameter 0.weight was replaced"):
                 self.train(change)
 
+    def test_with_a_type_that_no_run_takes_are_refused_where_they_are_copied(self):
+        with self.assertRaisesRegex(ValueError, "the parameter 0.weight was replaced. Move, wrap and convert .* load into it without assign"):
+            self.train(lambda value: self.model.double(), torch.bfloat16)
+
+
+class Changed(unittest.TestCase):
+    """What is trained is other parameters than those that entered."""
+
+    def refused(self, change, sentence):
+        model = torch.nn.Linear(2, 2)
+        with a_run(*PLAN) as (_, directory), self.assertRaisesRegex(ValueError, "the model changed after it entered the run: " + sentence):
+            with Run(model, directory=directory) as run:
+                for step in run:
+                    change(model)
+
+    def test_one_that_is_gone_is_named(self):
+        self.refused(lambda model: torch.nn.utils.prune.identity(model, "weight"),
+                     r"the parameter weight is gone. Prune, merge adapters .* before Run\(...\), or once the run is over")
+
+    def test_one_that_is_frozen_or_new_is_named_with_what_to_do(self):
+        self.refused(lambda model: model.bias.requires_grad_(False), "the parameter bias has no requires_grad now. Set it back .*set_adapter")
+        self.refused(lambda model: model.register_parameter("also", torch.nn.Parameter(torch.zeros(1))),
+                     "the parameter also has requires_grad now. .* is in the model when Run is entered and keeps requires_grad")
+
 
 class Shared(unittest.TestCase):
     """share_memory(), and a model that is sent to another process, give tensors other memory than the worker knows."""
@@ -116,6 +143,45 @@ class Shared(unittest.TestCase):
 
     def test_before_it_is_not(self):
         self.train("before")
+
+
+class InAThread(unittest.TestCase):
+    def test_a_wait_ends_once_the_run_is_left_with_the_state_saved(self):
+        """As asyncio.to_thread(run.after_step) waits while Ctrl-C ends the coroutine that entered the run."""
+        model, raised = torch.nn.Linear(2, 2), []
+        waits, left = threading.Event(), threading.Event()
+
+        def train(run):
+            try:
+                for step in run:
+                    run.optimizers[0].step()
+            except causeway.Stopped as stopped:
+                raised.append(stopped)
+
+        with a_run(PLAN[0]) as (worker, directory):
+            give = worker.next
+
+            def attach(tensors, **settings):
+                def wait():
+                    if (steps := give()) is None:
+                        waits.set()
+                        left.wait()
+                        if not settings["keep_waiting"]("the others"):
+                            raise causeway.Stopped("told to stop")
+                    return steps
+
+                worker.next = wait
+                return worker
+
+            causeway.Worker = attach
+            with Run(model, torch.optim.SGD(model.parameters(), lr=0.1), directory=directory) as run:
+                thread = threading.Thread(target=train, args=(run,))
+                thread.start()
+                waits.wait()
+            left.set()
+            thread.join()
+            self.assertEqual(len(list(pathlib.Path(directory).glob("checkpoints/trainer-1-*.pt"))), 1)
+        self.assertEqual(len(raised), 1)
 
 
 class Leaving(unittest.TestCase):

@@ -1,6 +1,7 @@
 """SIGTERM in a program that trains: it ends with the work handed over and saved, as `causeway worker` does. With a worker's double."""
 import os
 import pathlib
+import pickle
 import signal
 import subprocess
 import sys
@@ -72,6 +73,10 @@ class Stop(unittest.TestCase):
     def test_a_run_that_is_over_meanwhile_ends_as_others_do(self):
         self.train(1, waits=False)  # the round that was ordered is given back, and there is none after it
         self.assertEqual(self.handed_over, [2, 0])
+
+    def test_what_it_ends_with_comes_out_of_another_process(self):
+        """As of a ProcessPoolExecutor, which would be broken for good."""
+        self.assertEqual(pickle.loads(pickle.dumps(Terminated())).code, 130)
 
     def test_a_handler_of_the_programs_own_stays(self):
         came = []

@@ -28,6 +28,8 @@ class Stateful(Protocol):
 
 VOCABULARY = 1000  # rows of an embedding, at least, that seem to be one's
 
+DIVIDED_STATE = ("ZeroRedundancyOptimizer", "OSS")  # of PyTorch and of FairScale: ZeRO, first stage
+
 KEPT_NAMES = ("optimizer", "random", "random of the device", "random of all devices", "random of Python", "random of NumPy")
 
 
@@ -79,6 +81,9 @@ def optimizers(value: Any, of: torch.nn.Module) -> list[torch.optim.Optimizer]:
         name = "the optimizer" if len(given) == 1 else f"optimizer {place} of the list"
         if not isinstance(one, torch.optim.Optimizer):
             raise ValueError(f"{name} is a {type(one).__name__}: Run takes a torch.optim.Optimizer, a list of them, or None")
+        if kind := next((kind.__name__ for kind in type(one).__mro__ if kind.__name__ in DIVIDED_STATE), None):
+            raise ValueError(f"{name} is a {kind}, which divides its state over the ranks and does not give it to be kept: take the optimizer "
+                             "in it by itself, or divide the model too, with fully_shard (FSDP2), which divides the state as well")
         stepped = [p for group in one.param_groups for p in group["params"]]
         strange = [p for p in stepped if id(p) not in known]
         if len(strange) == len(stepped):

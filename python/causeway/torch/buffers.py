@@ -12,6 +12,7 @@ from .divided import DTensor, divided_as, whole
 from .marks import local_of, sample_of, writes_to
 from .memory import problem_of_read_only
 from .ranks import Group, Solo, agree
+from .wrapped import is_wrapped
 
 log = logging.getLogger("causeway")
 
@@ -37,6 +38,8 @@ def problem_of(buffer: torch.Tensor) -> str | None:
         return "on the meta device and has no values: call model.to_empty(device=...) and initialise it first"
     if buffer.layout != torch.strided:
         return f"{buffer.layout}: a run takes dense ones"
+    if is_wrapped(buffer):
+        return f"of the class {type(buffer).__name__}: a run takes plain tensors"
     return f"{buffer.dtype}: a run takes real and whole numbers" if buffer.is_complex() else None
 
 

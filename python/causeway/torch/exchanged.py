@@ -9,7 +9,8 @@ from .divided import divided_as, whole
 from .marks import sample_of, writes_to
 from .memory import is_direct
 from .ranks import Group, Solo
-from .rounding import stochastic
+from .rounding import DROPPED_BITS, stochastic
+from .wrapped import values_of
 
 # Where optimizers that keep fp32 weights of their own (Apex, Transformer Engine) have them.
 MASTER_KEYS = ("master_param", "master_weight")
@@ -67,7 +68,7 @@ class Exchanged:
         if ranks.leads:
             self._host = plain if self.direct else staging.buffer(parameter.shape)
         if not self.direct:
-            full = whole(plain)
+            full = values_of(whole(plain))
             if ranks.leads:
                 staging.to_host(full.float(), self.host)
 
@@ -94,7 +95,9 @@ class Exchanged:
         """`p.data = ...`, which vector_to_parameters does, puts a parameter elsewhere: its values go to where the worker reads them, and it
         with them. False: they do not fit."""
         plain = self.parameter.detach()
-        if self.read is None or self.read.data_ptr() == plain.data_ptr():
+        if self.read is None:
+            return plain.dtype == torch.float32 or plain.dtype in DROPPED_BITS
+        if self.read.data_ptr() == plain.data_ptr():
             return True
         if (plain.shape, plain.dtype, plain.device) != (self.read.shape, self.read.dtype, self.read.device):
             return False
@@ -107,7 +110,7 @@ class Exchanged:
         if self.direct:
             return
         master = self.master()
-        now = whole((master if master is not None else self.parameter).detach())
+        now = values_of(whole((master if master is not None else self.parameter).detach()))
         if not self.ranks.leads:
             return
         if self.start is None:

@@ -12,6 +12,7 @@ import torch
 
 from .divided import DTensor
 from .marks import local_of
+from .wrapped import is_wrapped
 
 MAPS = pathlib.Path("/proc/self/maps")  # of Linux
 LINE = re.compile(r"([0-9a-f]+)-([0-9a-f]+) (\S+) ([0-9a-f]+) (\S+ \d+) *(.*)")
@@ -54,7 +55,8 @@ def places_of(named: Named) -> list[Place]:
 
 def is_direct(tensor: torch.Tensor) -> bool:
     """The worker reads and writes it where it is. Others are copied to memory of the worker's."""
-    return tensor.device.type == "cpu" and tensor.dtype == torch.float32 and tensor.is_contiguous() and not isinstance(tensor, DTensor)
+    return (tensor.device.type == "cpu" and tensor.dtype == torch.float32 and tensor.is_contiguous() and
+            not isinstance(tensor, DTensor) and not is_wrapped(tensor))
 
 
 def problem_of_shared(named: Named) -> str | None:

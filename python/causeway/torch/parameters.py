@@ -22,6 +22,7 @@ from .ranks import Group, Solo, agree
 from .rounding import DROPPED_BITS
 from .shards import beginnings, problem_of as problem_of_shards, told_apart
 from .stages import Stages, first_difference, problem_of as problem_of_stages
+from .wrapped import problem_of as problem_of_wrapped
 
 log = logging.getLogger("causeway")
 
@@ -131,6 +132,8 @@ class Parameters:
                         "parameter of its own values, such as torch.nn.Parameter(p.detach().clone(memory_format=torch.contiguous_format))")
             if p.dtype != torch.float32 and p.dtype not in DROPPED_BITS:
                 return f"the parameter {name} is {p.dtype}: a run takes float32, bfloat16 and float16"
+            if problem := problem_of_wrapped(name, p):
+                return problem
         return problem_of_shared(named) or problem_of_read_only(named, "parameter")
 
     def hosts(self) -> dict[str, torch.Tensor]:
@@ -189,16 +192,22 @@ class Parameters:
         """The worker's buffers are for the parameters that entered."""
         now = dict(trained(self.model))
         if changed := set(now) ^ {one.name for one in self.exchanged}:
-            name = min(changed)
-            raise ValueError(f"the model changed after it entered the run: the parameter {name} has {'' if name in now else 'no '}"
-                             "requires_grad now. Set it back before the step ends (loops of GANs do so). What is to train later, or only for "
-                             "a time, keeps requires_grad, in a group of the optimizer whose lr is 0 while it is not to train; or begin another run")
+            raise ValueError(f"the model changed after it entered the run: {told_changed(self.model, min(changed), set(now))}")
         if moved := self.moved():
             raise ValueError(moved)
         for one in self.exchanged:
             if now[one.name] is not one.parameter or not one.come_back():
                 raise ValueError(f"the model changed after it entered the run: the parameter {one.name} was replaced. Move, "
-                                 "wrap and convert the model before Run(...)")
+                                 "wrap and convert the model before Run(...), and load into it without assign=True afterwards")
+
+
+def told_changed(model: torch.nn.Module, name: str, now: set[str]) -> str:
+    """Of a parameter that is trained now, or was when the run was entered, and not both."""
+    if name not in now and name not in (plain_name(own) for own, _ in model.named_parameters()):
+        return f"the parameter {name} is gone. Prune, merge adapters and take modules away before Run(...), or once the run is over"
+    return (f"the parameter {name} has {'' if name in now else 'no '}requires_grad now. Set it back before the step ends (loops of GANs do so, and "
+            "so must who calls PEFT's set_adapter()). What is to train later, or only for a time, is in the model when Run is entered and keeps "
+            "requires_grad, in a group of the optimizer whose lr is 0 while it is not to train; or begin another run")
 
 
 def told_spoiled(name: str | None) -> str:

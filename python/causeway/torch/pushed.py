@@ -12,6 +12,7 @@ from .parameters import trained
 from .run import Run, entered_here
 from .schedules import Schedules
 from .steps import Step
+from .wrapped import values_of
 
 # Runs of this process that libraries drive: no `with` leaves them.
 driven: weakref.WeakSet[Run] = weakref.WeakSet()
@@ -81,7 +82,7 @@ def some_values(model: torch.nn.Module) -> list[torch.Tensor]:
     """Of what this rank holds of each parameter that is trained. A count of writes would not do: some write to `.data`."""
     found = []
     for _, parameter in trained(model):
-        plain = parameter.detach()
+        plain = values_of(parameter.detach())
         flat = (plain.to_local() if isinstance(plain, DTensor) else plain).reshape(-1)
         found.append(flat[::max(1, flat.numel() // VALUES_EACH)].float().to("cpu", copy=True))
     return found

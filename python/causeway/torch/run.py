@@ -21,9 +21,11 @@ from .buffers import KINDS
 from .marks import HandedOut, Marks
 from .optimizers import Begun, tell_unsuited
 from .parameters import Parameters, told_spoiled
+from .program_end import program_end
 from .ranks import Group, Kind, Solo, ranks_told
 from .sigterm import Sigterm, Terminated
 from .steps import Step, Told
+from .still_steps import StillSteps
 from .trainer_state import TrainerState
 
 log = logging.getLogger("causeway")
@@ -125,7 +127,9 @@ class Run:
         self._entered.agree(self._lost_scale())
         self._state = TrainerState(self.directory, self._ranks, self.optimizers, self._also, self.region)
         self._begun = [Begun(one) for one in self.optimizers]
-        self._led(self._attach)
+        self._still_steps = StillSteps(self.optimizers)
+        with program_end.waits_for():
+            self._led(self._attach)
         if self._ranks.leads:
             self._tell_of_arguments()
         if (self._entered.buffers.all or self._entered.buffers.left_out) and self._ranks.leads:
@@ -201,7 +205,11 @@ class Run:
 
     def _all_steps(self) -> Iterator[Step]:
         first = True
-        while (steps := self._next()) is not None:
+        while True:
+            with program_end.waits_for():
+                steps = self._next()
+            if steps is None:
+                break
             taken = 0
             while taken < steps.count and not (taken and self._called_back()):
                 self._step = steps.step(taken, self.samples_per_step)
@@ -211,7 +219,8 @@ class Run:
                 if first:
                     self._state.check_after_a_step()
                 first = False
-            self._done(steps, taken)
+            with program_end.waits_for():
+                self._done(steps, taken)
         self._step = None
         self._sigterm.restore()  # nothing is left to save
 
@@ -333,6 +342,8 @@ class Run:
             self._state.resume(sample)
 
     def _done(self, steps: Told, taken: int) -> None:
+        if self._ranks.leads and self.optimizers:
+            self._still_steps.look(steps.round, taken, self._handed_out is not None and self._handed_out.is_trained())
         self._parameters.take()
         if self._before is not None:
             self._tell_first_round(self._before, steps.round, taken)
@@ -438,6 +449,6 @@ class Run:
         if what != self._said:
             self._said = what
             log.info("%s", what)
-        if self._sigterm.came:
+        if self._sigterm.came or program_end.came or self._entered is None:  # another thread has left the run
             return False
         return self._user_keep_waiting is None or bool(self._user_keep_waiting(what))

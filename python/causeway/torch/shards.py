@@ -10,6 +10,7 @@ import torch
 import torch.distributed as dist
 
 from .divided import DTensor
+from .wrapped import values_of
 
 try:
     from torch.distributed.fsdp import FullyShardedDataParallel, ShardingStrategy
@@ -44,7 +45,7 @@ def is_divided_by_fsdp1(module: torch.nn.Module) -> bool:
 
 def beginnings(named: Mapping[str, torch.Tensor]) -> dict[str, str]:
     """Digests of each plain tensor's first elements: parts of one tensor, or copies with other seeds, differ in them."""
-    return {name: digest(tensor.detach()) for name, tensor in named.items() if not isinstance(tensor, DTensor)}
+    return {name: digest(values_of(tensor.detach())) for name, tensor in named.items() if not isinstance(tensor, DTensor)}
 
 
 def digest(tensor: torch.Tensor) -> str:

@@ -16,8 +16,8 @@ EXIT_CODE = 130  # docs/launch.md: as causeway worker's
 class Terminated(SystemExit):
     """The program was told to end by SIGTERM, and the state is saved."""
 
-    def __init__(self) -> None:
-        super().__init__(EXIT_CODE)
+    def __init__(self, code: int = EXIT_CODE) -> None:  # given when it comes out of another process, as a pool's
+        super().__init__(code)
 
 
 class Sigterm:

@@ -322,7 +322,7 @@ class TrainerState:
             if name in self.steppers:
                 self.take_up_optimizer(name, state, f"{self.files.at(position)} has {name}")
             else:
-                one.load_state_dict(state[name])
+                take_up_object(name, one, state[name], self.files.at(position))
         self.compare_settings(state.get(GIVEN, {}))
         set_random_numbers(state)
 
@@ -351,6 +351,15 @@ class TrainerState:
             if self.ranks.leads:
                 tell_other_settings(name, one, given[name], self.given[name])
             self.given[name] = given[name]
+
+
+def take_up_object(name: str, one: Any, state: Any, file: pathlib.Path) -> None:
+    """What an object says of a state of another kind names no file, and nothing to do."""
+    try:
+        one.load_state_dict(state)
+    except Exception as error:
+        raise ValueError(f"{file} has a state of {name} that the program's {type(one).__name__} does not take up ({type(error).__name__}: "
+                         f"{error}): {AS_BEFORE}") from error
 
 
 def placed(state: dict[str, Any], optimizer: torch.optim.Optimizer) -> dict[str, Any]:
