@@ -17,7 +17,8 @@ inline constexpr const char* kTwoProcesses = "two processes use the certificate 
 // Of one region, as its peer sees it.
 class Namesakes {
  public:
-  // A link with this one begins. Names sort by when their processes began; empty: it has none.
+  // A link with this one begins, directly or by way of a third region. Names sort by when their
+  // processes began; empty: it has none.
   void link(const std::string& process) {
     linked_ = process;
     if (process.empty() || has_linked(process)) return;
