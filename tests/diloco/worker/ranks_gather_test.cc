@@ -134,6 +134,21 @@ TEST_P(WorkerServerTest, ARankThatEndsOneGatheringAfterTheOtherIsNamed) {
   EXPECT_TRUE(log.has("when it has been away for 3600 s (train.rank_wait_s)"));
 }
 
+// It may be the one that meets nobody any more which is seen to leave first.
+TEST_P(WorkerServerTest, OfRanksThatEndGatheringsEachIsNamedWithHowOften) {
+  test::CapturedLog log;
+  start(2);
+  for (int i = 1; i <= 4; ++i) {
+    auto second = std::async(std::launch::async, [this] { return attach(1, 2); });
+    auto first = attach(0, 2);
+    auto leaves = second.get();
+    if (i == 2) std::swap(first, leaves);
+    leaves.reset();
+    EXPECT_THROW(first->next(keep), std::system_error);
+  }
+  EXPECT_TRUE(log.has("First to leave: rank 0 once, rank 1 3 times. Their logs say why"));
+}
+
 TEST_P(WorkerServerTest, HearsWhatItsStateWasTrainedOn) {
   start(1);
   AttachRequest changed = request(0, 1);
