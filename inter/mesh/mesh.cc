@@ -265,6 +265,8 @@ std::string Peer::objection_to_link(const Connection& control, const std::string
   if (namesakes.compete(process)) return objection_to_namesake(process, from);
   if (!linked()) return "";
   if (keeps_link(false)) return kOtherLinkReason;
+  // One that ends as it begins, and is started again each time, is no sign of two.
+  if (namesakes.is_another(process)) return "";
   const bool contested = contest.is_on(changed, std::chrono::steady_clock::now());
   return contested ? two_processes(name, "at " + session->remote(), from) : "";
 }

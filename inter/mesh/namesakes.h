@@ -29,6 +29,10 @@ class Namesakes {
   bool compete(const std::string& process) const {
     return !linked_.empty() && process != linked_ && has_linked(process);
   }
+  // It is not the one that was linked last, by its own word: started again, or one that lives too.
+  bool is_another(const std::string& process) const {
+    return !process.empty() && !linked_.empty() && process != linked_;
+  }
   bool stays_out(const std::string& process) const { return compete(process) && linked_ < process; }
 
  private:
