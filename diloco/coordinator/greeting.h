@@ -21,7 +21,8 @@ struct Greeting {
   std::string process = {};        // a process_name()
 };
 
-// Of a process that begins now. Names sort by when their processes began, and no two are alike.
+// Of a process that begins now. Names sort by when their processes began, by the clocks of their
+// hosts, and no two are alike.
 std::string process_name();
 // As greeted; empty: it says none, or none that can be.
 std::string process_in(const std::string& greeting);

@@ -6,6 +6,7 @@
 #include <cmath>
 #include <concepts>
 #include <limits>
+#include <set>
 #include <type_traits>
 
 #include <nlohmann/json.hpp>
@@ -274,8 +275,10 @@ OrderedJson to_json(const RegionStatus& status) {
 
 std::string speaker_of(std::uint32_t workers, const std::vector<std::uint32_t>& missing_ranks) {
   if (workers <= 1) return "its worker";
+  // A status comes from another region, which may name any number of ranks.
+  const std::set<std::uint32_t> missing(missing_ranks.begin(), missing_ranks.end());
   std::uint32_t rank = 0;
-  while (std::ranges::find(missing_ranks, rank) != missing_ranks.end()) ++rank;
+  while (missing.contains(rank)) ++rank;
   return "rank " + std::to_string(rank) + " of its " + std::to_string(workers) + " workers";
 }
 

@@ -140,7 +140,8 @@ void RankGroup::note_end_by(std::uint32_t leaver) {
   std::string who;
   for (const auto& [rank, times] : left_first_) {
     ends += times;
-    inter::append_item(who, fmt::format("rank {} {} times", rank, times));
+    inter::append_item(who, times == 1 ? fmt::format("rank {} once", rank)
+                                       : fmt::format("rank {} {} times", rank, times));
   }
   if (ends < kToldFrom || !std::has_single_bit(ends)) return;
   spdlog::error(

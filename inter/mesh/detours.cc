@@ -121,6 +121,7 @@ asio::awaitable<void> MeshCore::begin_detour(Self self, PeerPtr peer, PeerPtr ca
   carrier->session->relay(
       FrameType::relay,
       {.step = Relay::Step::begin, .number = number, .region = peer->name, .bytes = {}});
+  std::string greeting;
   {
     const Deadline deadline(self->executor_, limit, [limit, control] {
       control->close(Errc::deadline, "no answer to our greeting within " + seconds_text(limit));
@@ -128,11 +129,11 @@ asio::awaitable<void> MeshCore::begin_detour(Self self, PeerPtr peer, PeerPtr ca
     const std::string certified = co_await control->handshake();
     self->check_detour_end(*peer, certified);
     const Hello hello = self->hello(ConnectionKind::detour, nonce);
-    const Judge judge = self->judge(*peer);
+    const Judge judge = self->judge(*peer, greeting);
     const Verdicts verdicts = co_await greet_listener(*control, peer->name, hello, judge);
     self->act_on(verdicts, *peer);
   }
-  const auto session = self->begin_detour_session(peer, control, nonce, via);
+  const auto session = self->begin_detour_session(peer, control, nonce, via, greeting);
   co_await run_session(self, peer, session);
 }
 
@@ -191,12 +192,16 @@ asio::awaitable<void> MeshCore::admit_detour(Self self, PeerPtr peer,
   const Hello theirs = co_await read_hello(*control);
   if (theirs.kind != ConnectionKind::detour || theirs.sender != peer->name)
     co_await refuse(*control, "it does not greet as " + peer->name + " by way of " + via);
+  const std::string objection =
+      peer->objection_to_namesake(self->handler_.process_of(theirs.greeting), "by way of " + via);
+  if (!objection.empty()) co_await refuse(*control, objection);
   const Hello mine = self->hello(ConnectionKind::detour, theirs.nonce);
   const Judge judge = self->judge(*peer);
   const Verdicts verdicts = co_await greet_dialler(*control, theirs, mine, judge);
   self->act_on(verdicts, *peer);
   deadline.reset();
-  const auto session = self->begin_detour_session(peer, control, theirs.nonce, via);
+  const auto session =
+      self->begin_detour_session(peer, control, theirs.nonce, via, theirs.greeting);
   co_await run_session(self, peer, session);
 }
 
@@ -226,21 +231,28 @@ void MeshCore::check_detour_end(const Peer& peer, const std::string& certified) 
   }
 }
 
-// A direct link that is fresh stays. An older one is dead where the other region comes another way,
-// unless it names that link. Whoever begins goes through with it, though answers are well again:
-// the other end has begun, and would take the end of this for that of the link.
+// A direct link that is fresh stays, unless another process of the region has it. An older one is
+// dead where the other region comes another way, unless it names that link. Whoever begins goes
+// through with it, though answers are well again: the other end has begun, and would take the end
+// of this for that of the link.
 std::shared_ptr<Session> MeshCore::begin_detour_session(const PeerPtr& peer,
                                                         const std::shared_ptr<Connection>& control,
                                                         const SessionNonce& nonce,
-                                                        const std::string& via) {
+                                                        const std::string& via,
+                                                        const std::string& greeting) {
   const bool beside =
       peer->linked() && !peer->session->is_closed() && is_beside(nonce, *peer->session);
-  const bool stays = !beside && (begins_detours_to(*peer) || peer->is_fresh());
+  const std::string process = handler_.process_of(greeting);
+  const bool is_fresh = peer->is_fresh() && !peer->namesakes.compete(process);
+  const bool stays = !beside && (begins_detours_to(*peer) || is_fresh);
   if (peer->linked() && stays) throw LinkError(Errc::refused, kOtherLinkReason);
   if (beside && peer->session->was_left(detour_number(nonce)))
     throw LinkError(Errc::refused, "the other end has left it again");
   peer->detour_backoff.reset();
-  return beside ? begin_beside(peer, control, nonce, via) : begin(peer, control, nonce, via);
+  if (beside) return begin_beside(peer, control, nonce, via);
+  const auto session = begin(peer, control, nonce, via);
+  peer->namesakes.link(process);
+  return session;
 }
 
 void MeshCore::close_detours_by(const std::string& via) {

@@ -92,10 +92,7 @@ asio::awaitable<void> MeshCore::dial(Self self, PeerPtr peer) {
   if (peer->linked()) co_return;  // it dialled us meanwhile
   const Hello hello = self->hello(ConnectionKind::control, nonce);
   std::string greeting;
-  const Judge judge = [&, judge = self->judge(*peer)](const std::string& theirs) {
-    greeting = theirs;
-    return judge(theirs);
-  };
+  const Judge judge = self->judge(*peer, greeting);
   {
     const auto give_up = [self, peer, control] {
       peer->small_segments.turn(control->remote_endpoint());

@@ -27,10 +27,11 @@ bool is_host_character(char character) {
          character == '_';
 }
 
-// The other's port changes with each of its connections, and would make a new line of each.
+// The places: "at ADDRESS" or "by way of REGION". The other's port changes with each of its
+// connections, and would make a new line of each.
 std::string two_processes(const std::string& name, const std::string& stays,
                           const std::string& other) {
-  return kTwoProcesses + name + ": one at " + stays + ", whose link stays, and one at " + other +
+  return kTwoProcesses + name + ": one " + stays + ", whose link stays, and one " + other +
          "; end one of them, and if it is not yours, `causeway certs revoke " + name + "`";
 }
 
@@ -260,17 +261,26 @@ bool Peer::is_fresh() const {
 }
 
 std::string Peer::objection_to_link(const Connection& control, const std::string& process) {
+  const std::string from = "at " + control.remote_host();
+  if (namesakes.compete(process)) return objection_to_namesake(process, from);
   if (!linked()) return "";
-  const bool compete = namesakes.compete(process);
-  if (!compete && keeps_link(false)) return kOtherLinkReason;
-  const bool stays_out = compete ? namesakes.stays_out(process)
-                                 : contest.is_on(changed, std::chrono::steady_clock::now());
-  return stays_out ? two_processes(name, session->remote(), control.remote_host()) : "";
+  if (keeps_link(false)) return kOtherLinkReason;
+  // One that ends as it begins, and is started again each time, is no sign of two.
+  if (namesakes.is_another(process)) return "";
+  const bool contested = contest.is_on(changed, std::chrono::steady_clock::now());
+  return contested ? two_processes(name, "at " + session->remote(), from) : "";
+}
+
+std::string Peer::objection_to_namesake(const std::string& process, const std::string& from) const {
+  if (!session || !namesakes.stays_out(process)) return "";
+  const std::string via = session->via();
+  return two_processes(name, via.empty() ? "at " + session->remote() : "by way of " + via, from);
 }
 
 std::string Peer::reason_to_replace(const Connection& control, const std::string& process) const {
   return namesakes.compete(process)
-             ? two_processes(name, control.remote(), session->remote()) + ". The former began first"
+             ? two_processes(name, "at " + control.remote(), "at " + session->remote()) +
+                   ". The former began first"
              : "the region connected anew";
 }
 

@@ -231,6 +231,13 @@ Judge MeshCore::judge(const Peer& peer) {
   };
 }
 
+Judge MeshCore::judge(const Peer& peer, std::string& heard) {
+  return [judge = judge(peer), &heard](const std::string& greeting) {
+    heard = greeting;
+    return judge(greeting);
+  };
+}
+
 void MeshCore::act_on(const Verdicts& verdicts, const Peer& peer) {
   if (!verdicts.theirs.empty()) {
     handler_.on_refused_by(peer.name, LinkError(Errc::refused, verdicts.theirs));

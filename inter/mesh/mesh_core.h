@@ -128,6 +128,9 @@ struct Peer {
   bool keeps_link(bool we_dialled) const;
   // To a link that this process of it dialled. Empty: none.
   std::string objection_to_link(const Connection& control, const std::string& process);
+  // To another process of it than the one that has the session and began first. `from`: "at ..."
+  // or "by way of ...".
+  std::string objection_to_namesake(const std::string& process, const std::string& from) const;
   // Why a link that this process of it dialled ends the one that stands.
   std::string reason_to_replace(const Connection& control, const std::string& process) const;
 
@@ -265,7 +268,8 @@ class MeshCore : public std::enable_shared_from_this<MeshCore> {
   void check_detour_end(const Peer& peer, const std::string& certified) const;
   std::shared_ptr<Session> begin_detour_session(const PeerPtr& peer,
                                                 const std::shared_ptr<Connection>& control,
-                                                const SessionNonce& nonce, const std::string& via);
+                                                const SessionNonce& nonce, const std::string& via,
+                                                const std::string& greeting);
   void close_detours_by(const std::string& via);
   void log_detour(const Peer& peer, const std::string& via, const std::string& failure);
   void on_relay(const Peer& from, const Relay& relay);
@@ -285,6 +289,7 @@ class MeshCore : public std::enable_shared_from_this<MeshCore> {
   static SessionNonce random_nonce();
   Hello hello(ConnectionKind kind, const SessionNonce& nonce) const;
   Judge judge(const Peer& peer);
+  Judge judge(const Peer& peer, std::string& heard);  // puts the greeting there, which outlives it
   void act_on(const Verdicts& verdicts, const Peer& peer);
   std::shared_ptr<Session> begin_session(const PeerPtr& peer,
                                          const std::shared_ptr<Connection>& control,

@@ -17,7 +17,8 @@ inline constexpr const char* kTwoProcesses = "two processes use the certificate 
 // Of one region, as its peer sees it.
 class Namesakes {
  public:
-  // A link with this one begins. Names sort by when their processes began; empty: it has none.
+  // A link with this one begins, directly or by way of a third region. Names sort by when their
+  // processes began; empty: it has none.
   void link(const std::string& process) {
     linked_ = process;
     if (process.empty() || has_linked(process)) return;
@@ -27,6 +28,10 @@ class Namesakes {
   // It asks for a link while the last one stands: both live.
   bool compete(const std::string& process) const {
     return !linked_.empty() && process != linked_ && has_linked(process);
+  }
+  // It is not the one that was linked last, by its own word: started again, or one that lives too.
+  bool is_another(const std::string& process) const {
+    return !process.empty() && !linked_.empty() && process != linked_;
   }
   bool stays_out(const std::string& process) const { return compete(process) && linked_ < process; }
 

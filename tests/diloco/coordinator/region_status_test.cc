@@ -2,6 +2,8 @@
 
 #include <chrono>
 #include <filesystem>
+#include <numeric>
+#include <vector>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -85,6 +87,19 @@ std::vector<std::string> keys_of(const OrderedJson& json) {
   std::vector<std::string> keys;
   for (const auto& [key, value] : json.items()) keys.push_back(key);
   return keys;
+}
+
+TEST(RegionStatus, TheFirstRankThatIsThereSpeaks) {
+  EXPECT_EQ(speaker_of(1, {}), "its worker");
+  EXPECT_EQ(speaker_of(3, {}), "rank 0 of its 3 workers");
+  EXPECT_EQ(speaker_of(3, {2, 0}), "rank 1 of its 3 workers");
+}
+
+// A region that lies says so of itself, to who asks for its status.
+TEST(RegionStatus, VeryManyMissingRanksHoldNobodyUp) {
+  std::vector<std::uint32_t> missing(1'000'000);
+  std::iota(missing.begin(), missing.end(), 0);
+  EXPECT_EQ(speaker_of(2, missing), "rank 1000000 of its 2 workers");
 }
 
 // Programs of users read them.

@@ -134,6 +134,20 @@ TEST_P(WorkerServerTest, ARankThatEndsOneGatheringAfterTheOtherIsNamed) {
   EXPECT_TRUE(log.has("when it has been away for 3600 s (train.rank_wait_s)"));
 }
 
+// It may be the one that meets nobody any more which is seen to leave first.
+TEST_P(WorkerServerTest, OfRanksThatEndGatheringsEachIsNamedWithHowOften) {
+  test::CapturedLog log;
+  start(2);
+  for (int i = 1; i <= 4; ++i) {
+    auto second = std::async(std::launch::async, [this] { return attach(1, 2); });
+    auto first = attach(0, 2);
+    auto other = second.get();
+    (i == 2 ? first : other).reset();
+    while (script_.lost < i) std::this_thread::yield();
+  }
+  EXPECT_TRUE(log.has("First to leave: rank 0 once, rank 1 3 times. Their logs say why"));
+}
+
 TEST_P(WorkerServerTest, HearsWhatItsStateWasTrainedOn) {
   start(1);
   AttachRequest changed = request(0, 1);

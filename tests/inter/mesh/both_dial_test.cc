@@ -105,6 +105,21 @@ TEST_F(BothDial, TwoProcessesWithOneCertificateAreToldSoAndTheFirstKeepsItsLink)
   EXPECT_EQ(b.ups, ups);
 }
 
+// It dies as it begins, say, and nobody is told: its packets are lost.
+TEST_F(BothDial, ARegionThatIsStartedAgainAndAgainIsNotTakenForTwo) {
+  const auto soon = std::chrono::milliseconds(0);
+  Region& b = start("b", "c", kNobody, soon);
+  for (int i = 1; i <= 6; ++i) {
+    const auto proxy = std::make_shared<CutProxy>(context_, b.mesh->listening_port());
+    proxy->accept();
+    Region& c = start("c", "b", proxy->port(), soon, "process " + std::to_string(i));
+    ASSERT_TRUE(run_until([&] { return b.ups == i || !c.refusals.empty(); }));
+    EXPECT_TRUE(c.refusals.empty()) << i << ": " << c.refusals.front();
+    proxy->stall();
+    stop(*c.mesh);
+  }
+}
+
 // A machine that was copied, or an old one that was started again.
 TEST_F(BothDial, OfTwoProcessesThatBothLiveTheOneThatBeganFirstHasTheLink) {
   const auto soon = std::chrono::milliseconds(0);

@@ -197,6 +197,68 @@ TEST_F(DetourTest, WhatTheTwoGreetWithIsJudgedAsOnALink) {
   EXPECT_FALSE(a_->mesh->is_up("b"));
 }
 
+// Two processes of "a" that live both: one has a link to "b", the other one to "c" alone.
+class DetourOfNamesakes : public DetourTest {
+ protected:
+  void start_b_and_c() {
+    start_c();
+    MeshOptions of_b = quick("b");
+    point(of_b, "a", kNobody);
+    point(of_b, "c", c_->mesh->listening_port());
+    b_ = &add(of_b);
+    b_->mesh->start();
+  }
+  Region& by_link(const std::string& process) {
+    MeshOptions made = quick("a");
+    made.detours = false;  // else it comes to "c" by way of "b", where the other one has the link
+    point(made, "b", b_->mesh->listening_port());
+    return start(made, process);
+  }
+  Region& by_detour(const std::string& process) {
+    MeshOptions made = quick("a");
+    point(made, "b", kNobody);
+    point(made, "c", c_->mesh->listening_port());
+    return start(made, process);
+  }
+  bool b_meets_a(const std::string& via) {
+    return run_until([&] { return b_->ways.contains("a") && b_->mesh->stats()["a"].via == via; });
+  }
+
+ private:
+  Region& start(const MeshOptions& made, const std::string& process) {
+    Region& region = add(made);
+    region.process = process;
+    region.mesh->start();
+    return region;
+  }
+};
+
+TEST_F(DetourOfNamesakes, WhoBeganLaterTakesNoLinkByWayOfAThirdRegion) {
+  start_b_and_c();
+  Region& second = by_detour("process 2");
+  ASSERT_TRUE(b_meets_a("c"));
+  Region& first = by_link("process 1");
+  ASSERT_TRUE(run_until([&] { return !second.refusals.empty(); }));
+  EXPECT_THAT(second.refusals[0],
+              AllOf(HasSubstr("two processes use the certificate of a: one at 127.0.0.1:"),
+                    HasSubstr(", whose link stays, and one by way of c; end one of them")));
+  EXPECT_TRUE(b_->mesh->stats()["a"].up) << "the first one's link";
+  EXPECT_TRUE(first.refusals.empty());
+}
+
+TEST_F(DetourOfNamesakes, WhoBeganFirstTakesPartByWayOfAThirdRegion) {
+  start_b_and_c();
+  Region& first = by_detour("process 1");
+  ASSERT_TRUE(b_meets_a("c"));
+  Region& second = by_link("process 2");
+  ASSERT_TRUE(run_until([&] { return !second.refusals.empty(); }));
+  EXPECT_THAT(second.refusals[0],
+              HasSubstr("two processes use the certificate of a: one by way of c, whose link "
+                        "stays, and one at 127.0.0.1; end one of them"));
+  EXPECT_EQ(b_->mesh->stats()["a"].via, "c");
+  EXPECT_TRUE(first.refusals.empty());
+}
+
 // ---- A third region that lies ----
 
 // Has the credentials of "c", links itself to both, and carries between them, if it likes to.
