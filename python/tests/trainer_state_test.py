@@ -16,9 +16,10 @@ import unittest.mock
 
 import torch
 
-from causeway.torch import trainer_state
+from causeway.torch import random_numbers, rank_parts
+from causeway.torch.rank_parts import LOCAL, divided_again, own_parts
 from causeway.torch.ranks import Solo
-from causeway.torch.trainer_state import LOCAL, TrainerState, divided_again, own_parts
+from causeway.torch.trainer_state import TrainerState
 
 
 class Runs:
@@ -232,7 +233,7 @@ class State(InADirectory):
         self.assertEqual((type(self.own.state["pair"]), self.own.state["pair"].low, self.own.state["pair"].high.tolist()), (Pair, 1, [1, 1]))
 
     def test_divided_tensors_within_lists_are_divided_again(self):
-        with unittest.mock.patch.object(trainer_state, "DTensor", Divided):
+        with unittest.mock.patch.object(rank_parts, "DTensor", Divided):
             kept = own_parts({"history": [Divided(1), (Divided(2), 3)]})
             self.assertEqual(kept, {"history": [{LOCAL: 1}, ({LOCAL: 2}, 3)]})
             again = divided_again({"history": [{LOCAL: torch.ones(1)}, ({LOCAL: torch.ones(1)}, 3)]}, Divided(torch.ones(1)))
@@ -276,20 +277,20 @@ class Devices:
 class RandomNumbers(unittest.TestCase):
     def test_of_all_devices_come_back(self):
         with Devices(1, 2, 3):
-            kept = trainer_state.random_numbers()
+            kept = random_numbers.random_numbers()
         with Devices(0, 0, 0) as devices:
-            trainer_state.set_random_numbers(kept)
+            random_numbers.set_random_numbers(kept)
         self.assertEqual(devices.states, [1, 2, 3])
         with Devices(0, 0) as devices:  # fewer than before
-            trainer_state.set_random_numbers(kept)
+            random_numbers.set_random_numbers(kept)
         self.assertEqual(devices.states, [1, 2])
 
     def test_of_an_earlier_version_are_the_current_devices(self):
         with Devices(1, 2):
-            kept = trainer_state.random_numbers()
+            kept = random_numbers.random_numbers()
         del kept["random of all devices"]
         with Devices(0, 0) as devices:
-            trainer_state.set_random_numbers(kept)
+            random_numbers.set_random_numbers(kept)
         self.assertEqual(devices.states, [1, 0])
 
 

@@ -11,10 +11,11 @@ import torch.distributed.fsdp
 from worker_double import a_run, steps
 
 from causeway.torch import Run, arguments
+from causeway.torch.nested import tensors_of
 from causeway.torch.optimizers import Begun, held
 from causeway.torch.parameters import Parameters
 from causeway.torch.ranks import Solo
-from causeway.torch.trainer_state import TrainerState, tensors_of
+from causeway.torch.trainer_state import TrainerState
 
 PLAN = [steps(0, 1, 0, 0), steps(1, 1, 1, 1)]
 

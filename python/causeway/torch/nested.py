@@ -1,6 +1,7 @@
 """State that has tensors in dictionaries, lists and tuples."""
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Iterable
 from typing import Any
 
@@ -12,6 +13,35 @@ from .divided import DTensor
 def like(value: Any, parts: Iterable[Any]) -> Any:
     """A list or tuple of the same type: a named tuple takes its parts one by one."""
     return type(value)(*parts) if hasattr(value, "_fields") else type(value)(parts)
+
+
+def tensors_of(value: Any) -> list[torch.Tensor]:
+    """In nested state, of this rank. Lists may be long."""
+    found, left = list[torch.Tensor](), [value]
+    while left:
+        one = left.pop()
+        if torch.is_tensor(one):
+            found.append(one.to_local() if isinstance(one, DTensor) else one)
+        elif isinstance(one, (dict, list, tuple)):
+            left.extend(one.values() if isinstance(one, dict) else one)
+    return found
+
+
+def places_of(value: Any) -> set[int]:
+    """In memory, of the tensors in nested state. A copy has another, and a sparse one has no one place."""
+    found = set()
+    for one in tensors_of(value):
+        with contextlib.suppress(RuntimeError, NotImplementedError):
+            found.add(one.data_ptr())
+    return found - {0}
+
+
+def without_tensors(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {key: without_tensors(one) for key, one in value.items()}
+    if isinstance(value, (list, tuple)):
+        return like(value, map(without_tensors, value))
+    return None if torch.is_tensor(value) else value
 
 
 def is_cast(saved: torch.Tensor, loaded: torch.Tensor) -> bool:

@@ -2,83 +2,33 @@
 numbers, and whatever else has state_dict() and load_state_dict()."""
 from __future__ import annotations
 
-import contextlib
 import io
 import logging
 import os
 import pathlib
-import random
-import sys
 from collections.abc import Mapping
 from typing import Any
 
 import torch
 
 from .arguments import Stateful
-from .divided import DTensor
-from .nested import is_made_of, like
-from .optimizers import (Settings, check_kind, check_sizes, has_sizes_of, held, is_plain, keep_precision, kind_of, load_unnamed, owner_of,
-                         parameters_of, settings_of, tell_other_settings, types_of)
+from .nested import places_of, tensors_of, without_tensors
+from .optimizers import (Settings, check_kind, check_sizes, held, is_plain, keep_precision, kind_of, load_unnamed, settings_of,
+                         tell_other_settings, types_of)
+from .own_form import has_strange_parts, placed, take_up_own_form
+from .random_numbers import random_numbers, set_random_numbers
+from .rank_parts import own_parts
 from .ranks import Group, Solo, everybody
 from .trainer_files import OF_DISKS, TrainerFiles, check_readable
 
 log = logging.getLogger("causeway")
 
 KEPT = 2  # a worker that is killed goes on from the last position or the one before
-LOCAL = "causeway: this rank's part of a divided tensor"
 KINDS = "causeway: the optimizers' kinds"
 GIVEN = "causeway: the optimizers' settings, as the program gave them"
 TYPES = "causeway: the types of the optimizers' parameters"
 
 AS_BEFORE = "give Run the same optimizer and `also` as before, or delete the file to begin them anew"
-
-
-def own_parts(value: Any) -> Any:
-    """Of nested state: each divided tensor replaced by the part of this rank, which needs no mesh to be read again. NumPy's
-    numbers are plain ones, which need no code of others to be read."""
-    if isinstance(value, DTensor):
-        return {LOCAL: value.to_local()}
-    if type(value).__module__ == "numpy" and getattr(value, "ndim", None) == 0:
-        return value.item()
-    if isinstance(value, dict):
-        return {key: own_parts(one) for key, one in value.items()}
-    if isinstance(value, (list, tuple)):
-        return like(value, map(own_parts, value))
-    return value
-
-
-def divided_again(value: Any, parameter: Any) -> Any:
-    """The reverse: divided as the parameter that the state is of."""
-    if isinstance(value, dict) and LOCAL in value:
-        local = value[LOCAL].to(parameter.to_local().device)
-        return DTensor.from_local(local, parameter.device_mesh, parameter.placements, run_check=False,
-                                  shape=parameter.shape, stride=parameter.stride())
-    if isinstance(value, dict):
-        return {key: divided_again(one, parameter) for key, one in value.items()}
-    if isinstance(value, (list, tuple)):
-        return like(value, (divided_again(one, parameter) for one in value))
-    return value
-
-
-def tensors_of(value: Any) -> list[torch.Tensor]:
-    """In nested state, of this rank. Lists may be long."""
-    found, left = list[torch.Tensor](), [value]
-    while left:
-        one = left.pop()
-        if torch.is_tensor(one):
-            found.append(one.to_local() if isinstance(one, DTensor) else one)
-        elif isinstance(one, (dict, list, tuple)):
-            left.extend(one.values() if isinstance(one, dict) else one)
-    return found
-
-
-def places_of(value: Any) -> set[int]:
-    """In memory, of the tensors in nested state. A copy has another, and a sparse one has no one place."""
-    found = set()
-    for one in tensors_of(value):
-        with contextlib.suppress(RuntimeError, NotImplementedError):
-            found.add(one.data_ptr())
-    return found - {0}
 
 
 def told_kind(optimizer: torch.optim.Optimizer) -> str:
@@ -91,40 +41,6 @@ def told_also(name: str, attribute: str) -> str:
     number = name.removeprefix("optimizer")
     key = ("inner optimizer" if attribute == "optimizer" else attribute) + number
     return f"also={{\"{key}\": {f'optimizers[{number.strip()}]' if number else name}.{attribute}}}"
-
-
-def without_tensors(value: Any) -> Any:
-    if isinstance(value, dict):
-        return {key: without_tensors(one) for key, one in value.items()}
-    if isinstance(value, (list, tuple)):
-        return like(value, map(without_tensors, value))
-    return None if torch.is_tensor(value) else value
-
-
-def random_numbers() -> dict[str, Any]:
-    """Where the generators of PyTorch, Python and NumPy stand, as numbers and tensors."""
-    state: dict[str, Any] = {"random": torch.get_rng_state(), "random of Python": random.getstate()}
-    if torch.cuda.is_available():
-        state["random of the device"] = torch.cuda.get_rng_state()
-        state["random of all devices"] = torch.cuda.get_rng_state_all()
-    if "numpy" in sys.modules:
-        kind, keys, *rest = sys.modules["numpy"].random.get_state()
-        state["random of NumPy"] = (str(kind), keys.tolist(), *(float(one) if isinstance(one, float) else int(one) for one in rest))
-    return state
-
-
-def set_random_numbers(state: Mapping[str, Any]) -> None:
-    torch.set_rng_state(state["random"])
-    if torch.cuda.is_available() and "random of the device" in state:
-        # Of those that are still there. An earlier version kept the current one's alone, and the current one may be another now.
-        for device, numbers in zip(range(torch.cuda.device_count()), state.get("random of all devices", ())):
-            torch.cuda.set_rng_state(numbers, device)
-        torch.cuda.set_rng_state(state["random of the device"])
-    if "random of Python" in state:
-        version, numbers, gauss = state["random of Python"]
-        random.setstate((version, tuple(numbers), gauss))
-    if "random of NumPy" in state and "numpy" in sys.modules:
-        sys.modules["numpy"].random.set_state(tuple(state["random of NumPy"]))
 
 
 class Refusals:
@@ -360,49 +276,3 @@ def take_up_object(name: str, one: Any, state: Any, file: pathlib.Path) -> None:
     except Exception as error:
         raise ValueError(f"{file} has a state of {name} that the program's {type(one).__name__} does not take up ({type(error).__name__}: "
                          f"{error}): {AS_BEFORE}") from error
-
-
-def placed(state: dict[str, Any], optimizer: torch.optim.Optimizer) -> dict[str, Any]:
-    """An optimizer numbers its parameters in the order of its groups. What it keeps by a name is of none of them, and not divided."""
-    parameters = parameters_of(optimizer)
-    return {**state, "state": {key: divided_again(one, owner_of(key, parameters)) for key, one in state["state"].items()}}
-
-
-def take_up_own_form(optimizer: torch.optim.Optimizer, state: Any, types: list[str] | None, holder: str) -> None:
-    """Of one around another, which alone can read it. What in it is as PyTorch's optimizers have it is of the one or the other."""
-    steppers = [optimizer, *held(optimizer).values()]
-    if has_strange_parts(state, steppers):
-        raise ValueError(f"{holder}, a {type(optimizer).__qualname__}, in a form of its own with divided tensors, and Run does not know of which "
-                         "parameters these are: delete the file to begin it anew, and let its state_dict() have those of the optimizers in it")
-    state = placed_within(state, steppers)
-    optimizer.load_state_dict(state)
-    for part in plain_parts(state):
-        for one in steppers:
-            if has_sizes_of(part, one) and is_made_of(part, one.state_dict()):
-                keep_precision(one, part, types)
-
-
-def placed_within(value: Any, steppers: list[torch.optim.Optimizer]) -> Any:
-    if is_plain(value) and (owner := next((one for one in steppers if has_sizes_of(value, one)), None)) is not None:
-        return placed(value, owner)
-    if isinstance(value, dict):
-        return {key: placed_within(one, steppers) for key, one in value.items()}
-    if isinstance(value, (list, tuple)):
-        return like(value, (placed_within(one, steppers) for one in value))
-    return value
-
-
-def plain_parts(value: Any) -> list[dict[str, Any]]:
-    if is_plain(value):
-        return [value]
-    parts = value.values() if isinstance(value, dict) else value if isinstance(value, (list, tuple)) else ()
-    return [found for part in parts for found in plain_parts(part)]
-
-
-def has_strange_parts(value: Any, steppers: list[torch.optim.Optimizer]) -> bool:
-    """Of divided tensors, of which nothing says what parameters they are of."""
-    if is_plain(value) and any(has_sizes_of(value, one) for one in steppers):
-        return False
-    if isinstance(value, dict):
-        return LOCAL in value or any(has_strange_parts(one, steppers) for one in value.values())
-    return isinstance(value, (list, tuple)) and any(has_strange_parts(one, steppers) for one in value)
