@@ -38,7 +38,7 @@ class AbstentionTest : public ::testing::Test {
     status_.region = "a";
   }
   ~AbstentionTest() override {
-    abstention_.reset();
+    if (abstention_) end_wait();
     run(worker_.stop());
   }
 
@@ -55,6 +55,12 @@ class AbstentionTest : public ::testing::Test {
       over_ = true;
       failure_ = failure;
     });
+  }
+  // It uses the rest of the fixture.
+  void end_wait() {
+    if (!region_.ending_.outcome()) region_.ending_.finish({130, "interrupted"});
+    region_.loop_.restart();
+    while (!over_) region_.loop_.run_one();
   }
   // For as long as it takes to look many times.
   void look() {
