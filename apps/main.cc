@@ -184,22 +184,7 @@ std::vector<std::string> names_of_settings() {
   return names;
 }
 
-}  // namespace
-
-int main(int argc, char** argv) {
-  causeway::run::occupy_standard_streams();
-  if (argc > 1 && computes(argv[1])) causeway::run::wait_passively(argv);
-  causeway::run::begin_log();
-  std::signal(SIGXFSZ, SIG_IGN);  // a file that may not grow is an error of the write
-  causeway::run::explain_bus_errors();
-  causeway::run::explain_missing_memory();
-  const causeway::apps::PrintableOutput out(std::cout), err(std::cerr);
-
-  CLI::App app("Trains one model across regions that are far apart.", "causeway");
-  app.require_subcommand(0, 1);
-  app.set_version_flag("--version", "causeway " CAUSEWAY_VERSION);
-  add_log_options(app);
-  int exit_code = 0;
+void add_subcommands(CLI::App& app, int& exit_code) {
   causeway::apps::add_init(app, exit_code);
   causeway::apps::add_simulate(app, exit_code);
   causeway::apps::add_coordinator(app, exit_code);
@@ -225,6 +210,25 @@ int main(int argc, char** argv) {
   causeway::apps::add_config(app, exit_code);
   causeway::apps::add_protocol_states(app, exit_code);
   causeway::describe::add_describe(app, CAUSEWAY_VERSION, names_of_settings());
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  causeway::run::occupy_standard_streams();
+  if (argc > 1 && computes(argv[1])) causeway::run::wait_passively(argv);
+  causeway::run::begin_log();
+  std::signal(SIGXFSZ, SIG_IGN);  // a file that may not grow is an error of the write
+  causeway::run::explain_bus_errors();
+  causeway::run::explain_missing_memory();
+  const causeway::apps::PrintableOutput out(std::cout), err(std::cerr);
+
+  CLI::App app("Trains one model across regions that are far apart.", "causeway");
+  app.require_subcommand(0, 1);
+  app.set_version_flag("--version", "causeway " CAUSEWAY_VERSION);
+  add_log_options(app);
+  int exit_code = 0;
+  add_subcommands(app, exit_code);
   try {
     app.parse(argc, argv);
     if (app.get_subcommands().empty())

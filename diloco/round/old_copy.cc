@@ -26,7 +26,7 @@ void OldCopy::check(const CommitRecord& record) {
       fmt::format("this region contributed to round {}, and its directory, which had {} rounds at "
                   "this start, knows nothing of that: it is an older copy, or its disk went back. "
                   "The others give it what it lacks, so all is well this time. But it has also "
-                  "forgotten what it promised, and had those who know better been away, the run "
+                  "forgotten what it promised: if too few of the others had been there, the run "
                   "could have lost rounds. Delete ledger/incarnation in a copy before its first "
                   "start (docs/checkpoints.md, \"Backups of a region's directory\")",
                   forgotten->round, *began_with_),

@@ -64,6 +64,13 @@ class Leap : public ::testing::Test {
     region_.peers.hear("b", status);
     catch_up_.choose_target();
   }
+  // b has every payload.
+  void hear_that_all_is_kept() {
+    Status status;
+    status.version = kVersion;
+    region_.peers.hear("b", status);
+    catch_up_.choose_target();
+  }
   std::vector<inter::BlobId> asked() {
     catch_up_.fetch(Time{0});
     std::vector<inter::BlobId> blobs;
@@ -150,17 +157,13 @@ TEST_F(Leap, ASnapshotThatIsUnderWayIsNotTakenBackBecauseALinkComesUpAnew) {
 
 // Its offers are turned away since, and nobody would send it before it is asked for.
 TEST_F(Leap, WhatWasTakenBackIsAskedForAtOnceThoughItsContributorPushesIt) {
-  Status status;
-  status.version = kVersion;
-  region_.peers.hear("b", status);
-  catch_up_.choose_target();
+  hear_that_all_is_kept();
   const std::vector<inter::BlobId> payloads = asked();
   ASSERT_EQ(payloads.size(), kVersion);
   hear_of({}, snapshot_of(2));
   catch_up_.fetch(Time{1});
   region_.out.take();
-  region_.peers.hear("b", status);  // it has them after all
-  catch_up_.choose_target();
+  hear_that_all_is_kept();  // it has them after all
   ASSERT_FALSE(region_.spool.target());
   catch_up_.expect(payloads[0], "b", Time{0});
   EXPECT_THAT(asked(), ::testing::Contains(payloads[0]));
@@ -168,10 +171,7 @@ TEST_F(Leap, WhatWasTakenBackIsAskedForAtOnceThoughItsContributorPushesIt) {
 
 // What comes over one link comes in the order in which it was asked for.
 TEST_F(Leap, TheSnapshotGoesBeforeWhatWasAskedForAndTheRoundsBeforeItAreTakenBack) {
-  Status status;
-  status.version = kVersion;
-  region_.peers.hear("b", status);
-  catch_up_.choose_target();
+  hear_that_all_is_kept();
   const std::vector<inter::BlobId> payloads = asked();
   ASSERT_EQ(payloads.size(), kVersion);
   region_.fetcher.on_progress(payloads[4], 10, Time{0});

@@ -2,7 +2,9 @@
 #include "diloco/round/waiting_for.h"
 
 #include <string>
+#include <utility>
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include "tests/diloco/round/machines_fixture.h"
@@ -10,6 +12,7 @@
 namespace causeway::diloco {
 namespace {
 
+using ::testing::HasSubstr;
 using WaitingForTest = MachinesTest;
 
 TEST_F(WaitingForTest, SaysWhatIsMissing) {
@@ -23,48 +26,44 @@ TEST_F(WaitingForTest, SaysWhatIsMissing) {
             std::string::npos);
 }
 
-// All three are up and linked: nothing that could be waited for is missing.
-TEST(WaitingWithoutALeader, SaysThatNoneCanComeWhereMostDisksAreLost) {
-  Region region{options_of_a(), state_of_a({"a", "b", "c"})};
+// A region whose workers ask what to do.
+struct WithoutALeader {
+  explicit WithoutALeader(PersistentState state) : region(options_of_a(), std::move(state)) {
+    region.agreement.start(Time{0});
+    region.worker.attach({}, std::nullopt);
+    region.worker.ask();
+  }
+  std::string waiting() const {
+    return waiting_for(region, leader, beginning, data_check, end, Time{0});
+  }
+
+  Region region;
   Beginning beginning{region};
   Leader leader{region, beginning};
   CatchUp catch_up{region};
   RunEnd end{region, leader, catch_up};
   const DataCheck data_check{region};
-  region.agreement.start(Time{0});
-  region.worker.attach({}, std::nullopt);
-  region.worker.ask();
-  const auto waiting = [&] {
-    return waiting_for(region, leader, beginning, data_check, end, Time{0});
-  };
+};
+
+// All three are up and linked: nothing that could be waited for is missing.
+TEST(WaitingWithoutALeader, SaysThatNoneCanComeWhereMostDisksAreLost) {
+  WithoutALeader a(state_of_a({"a", "b", "c"}));
   for (const std::string name : {"b", "c"}) {
-    EXPECT_NE(waiting().find("a majority of the regions"), std::string::npos) << waiting();
-    region.peers.set_up(name, "an empty disk");
-    region.agreement.raft().on_peer_up(name, "an empty disk", Time{0});
+    EXPECT_THAT(a.waiting(), HasSubstr("a majority of the regions"));
+    a.region.peers.set_up(name, "an empty disk");
+    a.region.agreement.raft().on_peer_up(name, "an empty disk", Time{0});
   }
-  EXPECT_NE(waiting().find("the disks with which b, c voted are lost"), std::string::npos)
-      << waiting();
-  EXPECT_NE(waiting().find("--fork: docs/life-of-a-run.md"), std::string::npos) << waiting();
+  EXPECT_THAT(a.waiting(), HasSubstr("the disks with which b, c voted are lost"));
+  EXPECT_THAT(a.waiting(), HasSubstr("--fork: docs/life-of-a-run.md"));
 }
 
 TEST(WaitingWithoutALeader, SaysThatThereIsNoLogYet) {
   PersistentState joiner;
   joiner.run_id = "run1";
-  Region region{options_of_a(), joiner};
-  Beginning beginning{region};
-  Leader leader{region, beginning};
-  CatchUp catch_up{region};
-  RunEnd end{region, leader, catch_up};
-  const DataCheck data_check{region};
-  region.agreement.start(Time{0});
-  region.worker.attach({}, std::nullopt);
-  const auto waiting = [&] {
-    return waiting_for(region, leader, beginning, data_check, end, Time{0});
-  };
-  EXPECT_EQ(waiting(), "the run's log: no region of the run can be reached");
-  region.peers.set_up("b", "b's disk");
-  EXPECT_NE(waiting().find("none of those that can be reached (b) is one"), std::string::npos)
-      << waiting();
+  WithoutALeader a(joiner);
+  EXPECT_EQ(a.waiting(), "the run's log: no region of the run can be reached");
+  a.region.peers.set_up("b", "b's disk");
+  EXPECT_THAT(a.waiting(), HasSubstr("none of those that can be reached (b) is one"));
 }
 
 }  // namespace
