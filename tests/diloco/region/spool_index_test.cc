@@ -53,18 +53,29 @@ class SpoolTest : public ::testing::Test {
  protected:
   SpoolTest() { history_.begin("run1"); }
 
-  // The next round lists these.
-  CommitRecord commit(const std::vector<Contribution>& listed) {
+  CommitRecord record_of(Round round, const std::vector<Contribution>& listed) {
     CommitRecord record;
     record.run_id = "run1";
-    record.round = history_.version();
+    record.round = round;
     record.expired_before = record.round;
     record.next_k = 4;
     for (const Contribution& one : listed) record.participants.push_back(participant_of(one, 1));
     log_.push({.term = 1, .body = record});
+    return record;
+  }
+  // The next round lists these.
+  CommitRecord commit(const std::vector<Contribution>& listed) {
+    CommitRecord record = record_of(history_.version(), listed);
     history_.append(log_.last());
     spool_.list(record);
     return record;
+  }
+  // That round, once more, lists these; those after it are to be made anew.
+  void commit_anew(Round round, const std::vector<Contribution>& listed) {
+    spool_.unlist_from(round);
+    const CommitRecord record = record_of(round, listed);
+    history_.replace(log_.last());
+    spool_.list(record);
   }
   std::vector<inter::BlobId> removed() {
     std::vector<inter::BlobId> blobs;
@@ -221,6 +232,26 @@ TEST_F(SpoolTest, PayloadsAreCountedAnewAfterEachThatComesOrGoes) {
   commit({payload_of("b", 3, 3)});
   EXPECT_EQ(spool_.payloads_from(), 4U);
   spool_.put(blob(3));
+  EXPECT_EQ(spool_.payloads_from(), 2U);
+}
+
+TEST_F(SpoolTest, PayloadsAreCountedFromTheRoundsThatAreNotReleased) {
+  for (int round = 0; round < 5; ++round) commit({});  // nothing to hold, nothing to remove
+  EXPECT_EQ(spool_.payloads_from(), 0U);
+  spool_.put(blob(99));
+  spool_.adopt({.version = 2, .state = {}, .blob = blob(99)});
+  spool_.release_old(Applied{5, {}});
+  EXPECT_EQ(spool_.payloads_from(), 2U);
+}
+
+TEST_F(SpoolTest, PayloadsAreCountedAnewWhereRoundsAreMadeAnew) {
+  for (std::uint8_t round = 0; round < 4; ++round) {
+    commit({payload_of("b", round, round)});
+    spool_.put(blob(round));
+  }
+  EXPECT_EQ(spool_.payloads_from(), 0U);
+  commit_anew(1, {payload_of("b", 1, 9)});
+  for (std::uint8_t round = 2; round < 4; ++round) commit({payload_of("b", round, round)});
   EXPECT_EQ(spool_.payloads_from(), 2U);
 }
 
