@@ -40,8 +40,7 @@ std::optional<double> add_decayed(const FeedbackChunk& of) {
   for (std::size_t section = 0; section < kChunk / kSection; ++section) {
     SectionSums own;
     for (std::size_t i = section * kSection; i < (section + 1) * kSection; i += kRow) {
-      largest = hn::Max(largest, add_decayed_row(chunk, i));
-      own.add_row(chunk.residual.data() + i);
+      largest = hn::Max(largest, add_decayed_row(chunk, i, own));
     }
     sums.take(section, own);
   }

@@ -157,8 +157,7 @@ class FeedbackPass {
     for_blocks(section, [&](std::size_t begin, std::uint16_t& scale) HWY_ATTR {
       auto largest = hn::Zero(di);
       for (std::size_t i = begin; i < begin + block_; i += kRow) {
-        largest = hn::Max(largest, add_decayed_row(chunk_, i));
-        sums.add_row(chunk_.residual.data() + i);
+        largest = hn::Max(largest, add_decayed_row(chunk_, i, sums));
       }
       const std::int32_t bits = hn::GetLane(hn::MaxOfLanes(di, largest));
       largest_ = HWY_MAX(largest_, bits);

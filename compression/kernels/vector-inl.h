@@ -70,12 +70,19 @@ class SectionSums {
 
   // Rows in order.
   HWY_INLINE void add_row(const float* row) {
-    const Doubles d;
-    for (std::size_t i = 0; i < kVectors; ++i) {
-      const auto x = hn::LoadU(hn::Rebind<float, Doubles>(), row + i * hn::Lanes(d));
-      const auto wide = hn::PromoteTo(d, x);
-      sums_[i] = hn::Add(sums_[i], hn::Mul(wide, wide));
-    }
+    const Floats d;
+    for (std::size_t i = 0; i < kVectors; ++i) add(i, hn::LoadU(d, row + i * hn::Lanes(d)));
+  }
+
+  // Elements `begin` on of a row, which are in a register: reading what was stored a moment ago, in
+  // halves, takes longer than all else.
+  HWY_INLINE void add_vector(std::size_t begin, hn::Vec<Wide> x) {
+    const Floats d;
+    const std::size_t i = begin / hn::Lanes(d);
+    add(i, hn::LowerHalf(d, x));
+#if HWY_TARGET != HWY_SCALAR
+    add(i + 1, hn::UpperHalf(d, x));
+#endif
   }
 
   HWY_INLINE void store(double* to) const {
@@ -85,7 +92,14 @@ class SectionSums {
 
  private:
   using Doubles = hn::CappedTag<double, 8>;
+  using Floats = hn::Rebind<float, Doubles>;
   static constexpr std::size_t kVectors = kRow / hn::MaxLanes(Doubles());
+
+  HWY_INLINE void add(std::size_t i, hn::Vec<Floats> x) {
+    const auto wide = hn::PromoteTo(Doubles(), x);
+    sums_[i] = hn::Add(sums_[i], hn::Mul(wide, wide));
+  }
+
   hn::Vec<Doubles> sums_[kVectors];
 };
 
@@ -111,9 +125,10 @@ HWY_INLINE void prefetch(const float* from, std::size_t count) {
   for (std::size_t i = 0; i < count; i += kLine) hwy::Prefetch(from + i);
 }
 
-// p = beta * residual + delta for one row, in place; the magnitudes of p, lane by lane the largest.
-// What lies ahead is fetched; no hardware looks beyond the next page.
-HWY_INLINE hn::Vec<Integers<Wide>> add_decayed_row(FeedbackChunk chunk, std::size_t begin) {
+// p = beta * residual + delta for one row, in place, and into the sums; the magnitudes of p, lane
+// by lane the largest. What lies ahead is fetched; no hardware looks beyond the next page.
+HWY_INLINE hn::Vec<Integers<Wide>> add_decayed_row(FeedbackChunk chunk, std::size_t begin,
+                                                   SectionSums& sums) {
   constexpr std::size_t kAhead = 1024;
   const Wide d;
   const float* HWY_RESTRICT delta = chunk.delta.data() + begin;
@@ -126,6 +141,7 @@ HWY_INLINE hn::Vec<Integers<Wide>> add_decayed_row(FeedbackChunk chunk, std::siz
     const auto decayed = hn::Mul(decay, hn::LoadU(d, residual + i));
     const auto p = hn::Add(decayed, hn::LoadU(d, delta + i));
     hn::StoreU(p, d, residual + i);
+    sums.add_vector(i, p);
     largest = hn::Max(largest, magnitudes(d, p));
   }
   return largest;
