@@ -42,7 +42,8 @@ double Transformer::loss_and_gradient(std::span<const std::int32_t> targets, flo
     const LinearShape shape{count, head.in, head.out, head.x_stride, head.y_stride};
     const auto at = first * options_.width;
     gemm_.backward_weight(shape, buffers_.logits_operand,
-                          operand_at(products_, buffers_.head_in, at), grad(head.weights.front()));
+                          operand_at(products_, buffers_.head_in, at), grad(head.weights.front()),
+                          adds_to_matrices_ || first > 0);
     gemm_.backward_input(shape, buffers_.logits_operand, weight(head), buffers_.branch + at, false);
   }
   if (!network_.tied_head) report(head.weights.front());
@@ -115,7 +116,7 @@ void Transformer::backward_linears(std::span<const Linear> linears, const void* 
     const LinearShape shape{rows(), linear.in, linear.out, linear.x_stride, linear.y_stride};
     const auto* dy_columns = operand_at(products_, dy.operand, linear.column);
     backward_bias(linear, dy.values);
-    gemm_.backward_weight(shape, dy_columns, x, grad(linear.weights.front()));
+    gemm_.backward_weight(shape, dy_columns, x, grad(linear.weights.front()), adds_to_matrices_);
     for (auto tensor = linear.weights.rbegin(); tensor != linear.weights.rend(); ++tensor)
       report(*tensor);
     gemm_.backward_input(shape, dy_columns, weight(linear), dx, i + 1 < linears.size());

@@ -176,8 +176,8 @@ void Gemm::backward_input(const LinearShape& shape, const void* dy, const void* 
                        dy, weight, nullptr, dx);
 }
 
-void Gemm::backward_weight(const LinearShape& shape, const void* dy, const void* x,
-                           float* dweight) {
+void Gemm::backward_weight(const LinearShape& shape, const void* dy, const void* x, float* dweight,
+                           bool accumulate) {
   implementation_->run({.m = shape.out,
                         .n = shape.in,
                         .k = shape.rows,
@@ -185,7 +185,7 @@ void Gemm::backward_weight(const LinearShape& shape, const void* dy, const void*
                         .b_strides = {shape.x_stride, 1},
                         .c_stride = shape.in,
                         .bias = false,
-                        .accumulate = true,
+                        .accumulate = accumulate,
                         .count = shape.count},
                        dy, x, nullptr, dweight);
 }

@@ -61,8 +61,9 @@ class Gemm {
   // dx = dy W, or dx += dy W. dy and W are operands.
   void backward_input(const LinearShape& shape, const void* dy, const void* weight, float* dx,
                       bool accumulate);
-  // dweight += dy^T x. dy and x are operands.
-  void backward_weight(const LinearShape& shape, const void* dy, const void* x, float* dweight);
+  // dweight = dy^T x, or dweight += dy^T x. dy and x are operands.
+  void backward_weight(const LinearShape& shape, const void* dy, const void* x, float* dweight,
+                       bool accumulate);
 
  private:
   struct Implementation;

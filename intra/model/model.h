@@ -7,6 +7,7 @@
 // (out, in) for both families.
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
@@ -96,6 +97,12 @@ class Model {
   virtual float train(const Batch& batch, const DropoutKey& dropout, float scale,
                       std::span<const float> params, std::span<float> gradients,
                       const GradientReady& ready) = 0;
+  // Before train(): as if all of its `gradients` were 0. What it has to write anyway, each matrix
+  // as a whole, is not cleared first and read again: at many parameters that takes as long as
+  // AdamW.
+  virtual void clear_gradients(std::span<float> gradients) {
+    std::fill(gradients.begin(), gradients.end(), 0.0F);
+  }
   // Must be called whenever `params` changed since the last train/evaluate call.
   virtual void params_changed() = 0;
 

@@ -1,5 +1,6 @@
 #include "intra/model/network.h"
 
+#include <algorithm>
 #include <cmath>
 #include <initializer_list>
 #include <string>
@@ -119,6 +120,22 @@ Network::Network(const ModelOptions& options, const diloco::Layout& layout, RowS
     for (auto& linear : block.mlp_in) linear.y_stride = mlp_in_stride;
     block.mlp_out.x_stride = hidden_stride;
   }
+}
+
+std::vector<FlatRange> Network::weights() const {
+  std::vector<FlatRange> all;
+  const auto append = [&all](const Linear& linear) {
+    all.insert(all.end(), linear.weights.begin(), linear.weights.end());
+  };
+  for (const Block& block : blocks) {
+    std::ranges::for_each(block.qkv, append);
+    append(block.attention_out);
+    std::ranges::for_each(block.mlp_in, append);
+    append(block.mlp_out);
+  }
+  append(head);
+  std::ranges::sort(all, {}, &FlatRange::offset);
+  return all;
 }
 
 }  // namespace causeway::intra

@@ -59,6 +59,8 @@ struct Network {
   Network(const ModelOptions& options, const diloco::Layout& layout,
           RowStride rows = RowStride::spread);
 
+  std::vector<FlatRange> weights() const;  // of all linear layers, ascending
+
   FlatRange token_embedding;
   FlatRange position_embedding;  // count 0: rotary
   std::vector<Block> blocks;

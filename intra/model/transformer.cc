@@ -85,6 +85,23 @@ void Transformer::refresh_weights() {
   weights_are_stale_ = false;
 }
 
+void Transformer::clear_gradients(std::span<float> gradients) {
+  assert(gradients.size() == layout_.size());
+  std::size_t begin = 0;
+  const auto clear_until = [&](std::size_t end) {
+    parallel_for(static_cast<std::int64_t>(end - begin), 1 << 16, 1024,
+                 [&](std::int64_t from, std::int64_t to, int) {
+                   std::fill_n(gradients.data() + begin + from, to - from, 0.0F);
+                 });
+  };
+  for (const FlatRange& weight : network_.weights()) {
+    clear_until(weight.offset);
+    begin = weight.offset + weight.count;
+  }
+  clear_until(gradients.size());
+  adds_to_matrices_ = false;
+}
+
 float Transformer::train(const Batch& batch, const DropoutKey& dropout, float scale,
                          std::span<const float> params, std::span<float> gradients,
                          const GradientReady& ready) {
@@ -96,6 +113,7 @@ float Transformer::train(const Batch& batch, const DropoutKey& dropout, float sc
   const double sum = loss_and_gradient(batch.targets, scale / static_cast<float>(rows()));
   backward_blocks();
   backward_embedding(batch.tokens);
+  adds_to_matrices_ = true;
   return static_cast<float>(sum / static_cast<double>(rows()));
 }
 

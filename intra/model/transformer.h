@@ -26,6 +26,7 @@ class Transformer : public Model {
   float train(const Batch& batch, const DropoutKey& dropout, float scale,
               std::span<const float> params, std::span<float> gradients,
               const GradientReady& ready) override;
+  void clear_gradients(std::span<float> gradients) override;
   void params_changed() override { weights_are_stale_ = true; }
   std::uint64_t allocated_bytes() const;  // so far, as working_bytes()
   float evaluate(const Batch& batch, std::span<const float> params) override;
@@ -99,6 +100,7 @@ class Transformer : public Model {
   // The step in progress.
   std::span<const float> params_;
   std::span<float> gradients_;
+  bool adds_to_matrices_ = true;  // their gradients; otherwise these are what nobody cleared
   const GradientReady* ready_ = nullptr;
   DropoutMask dropout_;  // its site is filled in where it is used
   std::uint64_t first_sample_ = 0;

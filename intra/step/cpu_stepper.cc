@@ -61,7 +61,7 @@ class CpuStepper final : public Stepper {
     lr_ = lr;
     loss_ = 0;
     model_->params_changed();  // by an outer round, perhaps
-    std::fill(state_->scratch.begin(), state_->scratch.end(), 0.0F);
+    model_->clear_gradients(state_->scratch);
   }
 
   void accumulate(const Batch& batch, const DropoutKey& dropout, float scale, bool last) override {

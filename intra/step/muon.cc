@@ -118,8 +118,7 @@ void Orthogonaliser::iterate(const float (&polynomial)[3], std::int64_t count, s
 
   const void* const x = operand(matrices, matrices_operand_);
   if (tall) {
-    std::ranges::fill(gram_, 0.0F);  // it adds
-    gemm_.backward_weight({out, in, in, in, in, count}, x, x, gram_.data());
+    gemm_.backward_weight({out, in, in, in, in, count}, x, x, gram_.data(), false);
   } else {
     gemm_.forward({out, in, out, in, out, count}, x, x, nullptr, gram_.data());
   }

@@ -2,7 +2,9 @@
 #include <gtest/gtest.h>
 #include <omp.h>
 
+#include <algorithm>
 #include <cmath>
+#include <functional>
 #include <limits>
 #include <numeric>
 #include <vector>
@@ -66,6 +68,19 @@ TEST_P(ModelBehaviour, GradientsAreAddedToWhatIsThere) {
   std::vector<float> gradients = plain.gradients;
   model_->train(sequences_.all(), {}, -1, params_, gradients, {});
   EXPECT_LT(tiny::norm(gradients), 1e-6 * tiny::norm(plain.gradients));
+}
+
+TEST_P(ModelBehaviour, WhatIsClearedCountsForNothingAndTheNextBatchIsAdded) {
+  const auto plain = train(*model_, sequences_.part(0, 2), params_);
+  const auto next = train(*model_, sequences_.part(2, 2), params_);
+  std::vector<float> gradients(params_.size(), 7.0F);
+  model_->clear_gradients(gradients);
+  model_->train(sequences_.part(0, 2), {}, 1, params_, gradients, {});
+  EXPECT_EQ(gradients, plain.gradients);
+  model_->train(sequences_.part(2, 2), {}, 1, params_, gradients, {});
+  std::vector<float> sum(params_.size());
+  std::ranges::transform(plain.gradients, next.gradients, sum.begin(), std::plus<>());
+  EXPECT_LT(tiny::relative_difference(gradients, sum), 1e-6);
 }
 
 TEST_P(ModelBehaviour, NextTokenLogitsPredictAsEvaluateDoes) {
