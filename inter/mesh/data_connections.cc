@@ -149,15 +149,18 @@ bool DataConnections::is_unanswered(const DataConnection& data, Clock::time_poin
          data.acked_bytes - data.acked_bytes_then > kUnansweredBytesMax;
 }
 
-std::string DataConnections::why_stalled(const DataConnection& data, Clock::time_point now,
-                                         Clock::duration answer) const {
+std::string DataConnections::why_stalled(ConnectionNumber number, const DataConnection& data,
+                                         Clock::time_point now, Clock::duration answer) const {
   const bool moves = now - last_progress_ <= options_.idle_deadline;  // or the path is dead
   const int deadlines = moves && answer > kLateAnswer ? kControlDeadlines : 1;
   const auto longest = deadlines * Clock::duration(options_.idle_deadline);
   const auto deadline = meter_.stall_deadline(longest, moves ? answer : Clock::duration{});
   const auto idle = now - std::max(data.connection->last_progress(), data.waiting_since);
   if (idle > deadline) {
-    const bool carried_some = data.connection->moved_bytes() >= kMovedBytesMin;
+    const bool sends = outgoing_.in_flight(number) > 0;
+    const std::uint64_t moved_bytes =
+        sends ? data.connection->acked_bytes() : data.connection->received_bytes();
+    const bool carried_some = moved_bytes >= kMovedBytesMin;
     return "no byte moved for " + seconds_text(idle) + " of at most " + seconds_text(deadline) +
            " on a data connection" + (carried_some ? "" : kNothingLarge);
   }
@@ -187,18 +190,20 @@ void DataConnections::begin_anew(Clock::time_point now, Clock::duration answer) 
   }
 }
 
+// What waits in the socket would keep the end of the connection from the peer, which is to make
+// another.
 void DataConnections::drop_stalled(Clock::time_point now, Clock::duration answer,
                                    const std::string& in_flight) {
   bool unanswered = false;
   for (auto& [number, data] : all_) {
     if (data.connection->is_closed()) continue;
-    std::string reason = why_stalled(data, now, answer);
+    std::string reason = why_stalled(number, data, now, answer);
     if (reason.empty()) continue;
     unanswered = unanswered || is_unanswered(data, now);
     reason += "; " + in_flight;
     spdlog::warn("{}: dropping one of {} data connections to {}: {}", options_.self, all_.size(),
                  peer_, reason);
-    data.connection->close(Errc::deadline, reason);
+    data.connection->abort(Errc::deadline, reason);
   }
   if (unanswered)
     answer_deadline_ = std::min(2 * answer_deadline_, kAnswerDeadlinesMax * options_.idle_deadline);

@@ -67,10 +67,10 @@ class DataConnections {
     Clock::time_point unanswered_since;
     std::uint64_t acked_bytes_then = 0;
   };
-  // Why it is to be dropped; empty if it is not.
   void pace();
-  std::string why_stalled(const DataConnection& data, Clock::time_point now,
-                          Clock::duration answer) const;
+  // Why it is to be dropped; empty if it is not.
+  std::string why_stalled(ConnectionNumber number, const DataConnection& data,
+                          Clock::time_point now, Clock::duration answer) const;
   bool is_unanswered(const DataConnection& data, Clock::time_point now) const;
   std::size_t connections_for(std::uint64_t bytes) const;
   std::size_t senders() const;  // connections that send now
