@@ -110,7 +110,7 @@ void CutProxy::pump(const std::shared_ptr<Pipe>& pipe, bool forward) {
 
 void CutProxy::pass(const Stalled& read) {
   const auto& [pipe, forward, error, size] = read;
-  if (resets(*pipe, forward, size)) {
+  if (resets(*pipe, size)) {
     return;
   }
   if (forward && size >= cut_in_) {
@@ -180,11 +180,10 @@ bool CutProxy::stalls(const Pipe& pipe) const {
 }
 
 // Handshakes pass.
-bool CutProxy::resets(Pipe& pipe, bool forward, std::size_t size) const {
+bool CutProxy::resets(Pipe& pipe, std::size_t size) const {
   constexpr std::size_t kHandshakeBytes = 12'000;
-  const bool down_alone = large_ == Large::reset_down_when_used;
-  pipe.passed_bytes += down_alone && forward ? 0 : size;
-  if ((large_ != Large::reset_when_used && !down_alone) || !pipe.large || pipe.first ||
+  pipe.passed_bytes += size;
+  if (large_ != Large::reset_when_used || !pipe.large || pipe.first ||
       pipe.passed_bytes < kHandshakeBytes) {
     return false;
   }

@@ -82,8 +82,7 @@ class CutProxy : public std::enable_shared_from_this<CutProxy> {
   void resume();  // what was stalled goes on where it was
   // As a path that drops large packets: what becomes of connections that have large segments. But
   // with stall_all the first one lives on, as its messages are small.
-  // `reset_down_when_used`: those that come from the target alone are lost.
-  enum class Large { pass, stall, stall_all, reset_when_used, reset_down_when_used };
+  enum class Large { pass, stall, stall_all, reset_when_used };
   void treat_large(Large how) { large_ = how; }
   void close();
 
@@ -101,7 +100,7 @@ class CutProxy : public std::enable_shared_from_this<CutProxy> {
   void pump_on(const std::shared_ptr<Pipe>& pipe, bool forward);
   bool cut_one(Pipe& pipe);
   bool stalls(const Pipe& pipe) const;
-  bool resets(Pipe& pipe, bool forward, std::size_t size) const;
+  bool resets(Pipe& pipe, std::size_t size) const;
 
   asio::io_context& context_;
   asio::ip::tcp::acceptor acceptor_;
