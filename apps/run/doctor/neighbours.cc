@@ -289,6 +289,7 @@ class Visitor : public inter::MeshHandler {
   // Nothing more can be learnt about it.
   bool is_known(const std::string& name, const Neighbour& neighbour) {
     if (neighbour.status) return true;
+    if (neighbour.address.host.empty() && options_.mesh.dial_only) return true;  // never linked
     if (!mesh_) return has_answered(name);
     Talk& talk = talks_[name];
     const bool all = neighbour.linked && neighbour.payload_s > 0 && neighbour.payload_came &&
