@@ -1,5 +1,6 @@
 // Which connections are made with small segments, as large packets may be lost on the way, and when
-// large ones are tried again: a path that was dark for a while looks the same. Internal to inter.
+// large ones are tried again: a path that was dark for a while looks the same. Internal to inter
+// and to followers.
 #pragma once
 
 #include <algorithm>
