@@ -5,6 +5,7 @@
 #include <cstdio>
 #include <exception>
 #include <filesystem>
+#include <future>
 #include <iostream>
 #include <memory>
 #include <optional>
@@ -138,10 +139,22 @@ void note_ends(std::vector<run::SeenRegion>& regions, const StatusFlags& flags) 
   run::note_missed_ends(regions);
 }
 
+// All at the same time: one that does not answer keeps nobody waiting, and what is compared is of
+// one moment.
+std::vector<run::SeenRegion> look_together(const std::vector<Target>& targets,
+                                           const StatusFlags& flags) {
+  std::vector<std::future<run::SeenRegion>> looks;
+  for (const Target& target : targets) {
+    looks.push_back(std::async(std::launch::async, [&] { return look_or_say_why(target, flags); }));
+  }
+  std::vector<run::SeenRegion> regions;
+  for (auto& look : looks) regions.push_back(look.get());
+  return regions;
+}
+
 std::vector<run::SeenRegion> look_at_all(const std::vector<Target>& targets,
                                          const StatusFlags& flags) {
-  std::vector<run::SeenRegion> regions;
-  for (const Target& target : targets) regions.push_back(look_or_say_why(target, flags));
+  std::vector<run::SeenRegion> regions = look_together(targets, flags);
   note_ends(regions, flags);
   // It may have heard of the end while the others were asked.
   for (std::size_t i = 0; i < regions.size(); ++i) {

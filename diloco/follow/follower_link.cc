@@ -5,6 +5,8 @@
 #include <vector>
 
 #include "inter/base/async.h"
+#include "inter/base/limits.h"
+#include "inter/base/tcp.h"
 #include "inter/frame/frame_body.h"
 #include "inter/mesh/greeting.h"
 #include "inter/mesh/resolve.h"
@@ -35,22 +37,35 @@ asio::awaitable<void> FollowerLink::connect() {
   LinkError failure(inter::Errc::bad_address, "the name has no address");
   for (const asio::ip::tcp::endpoint& endpoint : endpoints) {
     try {
-      connection_ = std::make_unique<inter::Connection>(
-          asio::ip::tcp::socket(executor_, endpoint.protocol()), settings_.context,
-          inter::ConnectionSettings{kFollowerMessageBytesMax, settings_.silence_max, {}});
-      connection_->count_into(traffic_);
-      const inter::Deadline deadline(executor_, settings_.open_deadline, [this] {
-        connection_->close(inter::Errc::deadline,
-                           "no answer within " + inter::seconds_text(settings_.open_deadline));
-      });
-      co_await connection_->connect(endpoint);
-      co_await greet();
+      co_await connect_to(endpoint);
       co_return;
     } catch (const LinkError& error) {
       failure = error;
     }
   }
   throw failure;
+}
+
+asio::awaitable<void> FollowerLink::connect_to(asio::ip::tcp::endpoint endpoint) {
+  endpoint_ = endpoint;
+  asio::ip::tcp::socket socket(executor_, endpoint.protocol());
+  if (settings_.small_segments->at(endpoint))
+    inter::limit_segments(socket.native_handle(), inter::kSmallSegmentBytes);
+  connection_ = std::make_unique<inter::Connection>(
+      std::move(socket), settings_.context,
+      inter::ConnectionSettings{kFollowerMessageBytesMax, settings_.silence_max, {}});
+  connection_->count_into(traffic_);
+  bool stands = false;
+  const auto limit = settings_.open_deadline;
+  const inter::Deadline deadline(executor_, limit, [&] {
+    if (stands) settings_.small_segments->turn(endpoint);
+    connection_->close(inter::Errc::deadline,
+                       stands ? inter::unanswered("no answer", limit)
+                              : "no TCP connection within " + inter::seconds_text(limit));
+  });
+  co_await connection_->connect(endpoint);
+  stands = true;
+  co_await greet();
 }
 
 asio::awaitable<void> FollowerLink::greet() {
@@ -69,6 +84,7 @@ asio::awaitable<void> FollowerLink::greet() {
 
 asio::awaitable<inter::FrameView> FollowerLink::read() {
   const inter::Deadline deadline(executor_, settings_.silence_max, [this] {
+    if (received_bytes() < inter::kMovedBytesMin) settings_.small_segments->turn(endpoint_);
     connection_->close(inter::Errc::deadline,
                        "it says nothing for " + inter::seconds_text(settings_.silence_max));
   });

@@ -8,11 +8,13 @@
 
 #include <asio/any_io_executor.hpp>
 #include <asio/awaitable.hpp>
+#include <asio/ip/tcp.hpp>
 
 #include "diloco/follow/follow_messages.h"
 #include "inter/blob/spool.h"
 #include "inter/mesh/connection.h"
 #include "inter/mesh/mesh.h"
+#include "inter/mesh/segment_sizes.h"
 #include "inter/tls/tls.h"
 
 namespace causeway::diloco {
@@ -26,6 +28,8 @@ class FollowerLink {
     inter::TlsContext context;
     std::chrono::milliseconds open_deadline{10'000};
     std::chrono::milliseconds silence_max{30'000};  // of somebody who owes an answer
+    // Where large packets seem to be lost, as earlier links found.
+    std::shared_ptr<inter::SmallSegments> small_segments = std::make_shared<inter::SmallSegments>();
   };
 
   // What follows throws inter::LinkError, after which the link is of no use.
@@ -46,12 +50,14 @@ class FollowerLink {
   FollowerLink(asio::any_io_executor executor, Settings settings)
       : executor_(std::move(executor)), settings_(std::move(settings)) {}
   asio::awaitable<void> connect();
+  asio::awaitable<void> connect_to(asio::ip::tcp::endpoint endpoint);
   asio::awaitable<void> greet();
   asio::awaitable<inter::FrameView> read();
 
   asio::any_io_executor executor_;
   Settings settings_;
   std::unique_ptr<inter::Connection> connection_;
+  asio::ip::tcp::endpoint endpoint_;  // its other end
   std::shared_ptr<inter::Traffic> traffic_ = std::make_shared<inter::Traffic>();
 };
 

@@ -34,7 +34,7 @@ std::optional<TcpFigures> tcp_figures(int socket) {
 
 void tune(int socket, std::chrono::milliseconds user_timeout) {
   constexpr int kOn = 1;
-  constexpr int kIdleSeconds = 30;
+  constexpr int kIdleSeconds = 10;  // few boxes forget sooner
   constexpr int kIntervalSeconds = 10;
   constexpr int kProbes = 3;  // where there is no user timeout, which otherwise decides
   set(socket, IPPROTO_TCP, TCP_NODELAY, kOn);

@@ -258,8 +258,12 @@ Connection::Clock::time_point Connection::last_progress() const {
   return implementation_->last_progress;
 }
 
-std::uint64_t Connection::moved_bytes() const {
-  return implementation_->counted.rx_bytes + implementation_->acked_bytes;
+std::uint64_t Connection::received_bytes() const {
+  return implementation_->counted.rx_bytes;
+}
+
+std::uint64_t Connection::acked_bytes() const {
+  return implementation_->acked_bytes;
 }
 
 void Connection::limit_unsent(unsigned bytes) {

@@ -79,7 +79,8 @@ class Connection {
   bool inside_frame() const;  // a frame has arrived in part
   Clock::time_point last_received() const;
   Clock::time_point last_progress() const;  // bytes arrived, or the peer's kernel confirmed some
-  std::uint64_t moved_bytes() const;  // those that arrived, and those confirmed, as look() saw
+  std::uint64_t received_bytes() const;
+  std::uint64_t acked_bytes() const;  // by the peer's kernel, as look() saw
 
   void limit_unsent(unsigned bytes);           // keeps little in the socket that is not under way
   void limit_rate(std::uint64_t bytes_per_s);  // of sending

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <iterator>
+#include <optional>
 #include <utility>
 
 #include <spdlog/spdlog.h>
@@ -18,7 +19,9 @@ constexpr int kAnswerDeadlinesMax = 32;        // idle deadlines, until a chunk 
 constexpr std::uint64_t kChunksOnCrowded = 2;  // under way: one to confirm, and one behind it
 constexpr std::chrono::milliseconds kQuickAnswer{250};  // to a heartbeat
 constexpr int kQuickAnswersMin = 3;                     // in a row
-constexpr std::chrono::seconds kLateAnswer{1};  // to a heartbeat, behind bulk on a slow path
+constexpr std::chrono::seconds kLateAnswer{1};   // to a heartbeat, behind bulk on a slow path
+constexpr std::chrono::seconds kForgettable{5};  // silence
+constexpr const char* kAsSilent = "as little moved on it as on one that carries nothing any more";
 constexpr const char* kNothingLarge =
     ", and hardly any since it was made: large packets may be lost on the way (MTU; `causeway "
     "doctor` tells)";
@@ -149,17 +152,30 @@ bool DataConnections::is_unanswered(const DataConnection& data, Clock::time_poin
          data.acked_bytes - data.acked_bytes_then > kUnansweredBytesMax;
 }
 
-std::string DataConnections::why_stalled(const DataConnection& data, Clock::time_point now,
-                                         Clock::duration answer) const {
+// What may be wrong with one on which nothing moves any more.
+std::string DataConnections::suspicion(ConnectionNumber number, const DataConnection& data) const {
+  const bool sends = outgoing_.in_flight(number) > 0;
+  const std::uint64_t moved_bytes =
+      sends ? data.connection->acked_bytes() : data.connection->received_bytes();
+  std::string text = moved_bytes >= kMovedBytesMin ? "" : kNothingLarge;
+  const auto silent = data.waiting_since - data.connection->last_progress();
+  if (silent > kForgettable) {
+    text += "; it was silent for " + seconds_text(silent) +
+            " before: a firewall or NAT on the way may have forgotten it";
+  }
+  return text;
+}
+
+std::string DataConnections::why_stalled(ConnectionNumber number, const DataConnection& data,
+                                         Clock::time_point now, Clock::duration answer) const {
   const bool moves = now - last_progress_ <= options_.idle_deadline;  // or the path is dead
   const int deadlines = moves && answer > kLateAnswer ? kControlDeadlines : 1;
   const auto longest = deadlines * Clock::duration(options_.idle_deadline);
   const auto deadline = meter_.stall_deadline(longest, moves ? answer : Clock::duration{});
   const auto idle = now - std::max(data.connection->last_progress(), data.waiting_since);
   if (idle > deadline) {
-    const bool carried_some = data.connection->moved_bytes() >= kMovedBytesMin;
     return "no byte moved for " + seconds_text(idle) + " of at most " + seconds_text(deadline) +
-           " on a data connection" + (carried_some ? "" : kNothingLarge);
+           " on a data connection" + suspicion(number, data);
   }
   if (!is_unanswered(data, now)) return {};
   return "it confirmed nothing for " + seconds_text(now - data.unanswered_since) + " of at most " +
@@ -187,21 +203,40 @@ void DataConnections::begin_anew(Clock::time_point now, Clock::duration answer) 
   }
 }
 
+// What waits in the socket would keep the end of the connection from the peer, which is to make
+// another.
 void DataConnections::drop_stalled(Clock::time_point now, Clock::duration answer,
                                    const std::string& in_flight) {
   bool unanswered = false;
+  std::optional<Clock::time_point> silent_since;
   for (auto& [number, data] : all_) {
     if (data.connection->is_closed()) continue;
-    std::string reason = why_stalled(data, now, answer);
+    std::string reason = why_stalled(number, data, now, answer);
     if (reason.empty()) continue;
-    unanswered = unanswered || is_unanswered(data, now);
+    const bool takes_bytes = is_unanswered(data, now);
+    unanswered = unanswered || takes_bytes;
+    if (!takes_bytes)
+      silent_since = std::max(silent_since.value_or(data.waiting_since), data.waiting_since);
     reason += "; " + in_flight;
     spdlog::warn("{}: dropping one of {} data connections to {}: {}", options_.self, all_.size(),
                  peer_, reason);
-    data.connection->close(Errc::deadline, reason);
+    data.connection->abort(Errc::deadline, reason);
   }
   if (unanswered)
     answer_deadline_ = std::min(2 * answer_deadline_, kAnswerDeadlinesMax * options_.idle_deadline);
+  const bool path_is_well = answer <= kLateAnswer && !meter_.is_crowded(now);
+  if (silent_since && path_is_well) drop_silent(*silent_since);
+}
+
+// What ails one that carries nothing while heartbeats are answered in time ails those, too, that
+// have carried nothing for as long: something forgets what is silent, or drops what is large. One
+// after the other they would cost a deadline each, and be silent for long enough again.
+void DataConnections::drop_silent(Clock::time_point since) {
+  for (const auto& [number, data] : all_) {
+    const bool busy = outgoing_.in_flight(number) > 0 || data.connection->inside_frame();
+    if (!data.connection->is_closed() && !busy && data.connection->last_progress() <= since)
+      data.connection->abort(Errc::deadline, kAsSilent);
+  }
 }
 
 }  // namespace causeway::inter

@@ -52,7 +52,8 @@ class DataConnections {
   // To be called at each heartbeat. Once when the path became crowded, and once when it is free
   // again, those with something under way are ended: others carry on with it.
   void begin_anew(Clock::time_point now, Clock::duration answer);
-  // After look(): the others carry on with what a connection that stands still has not delivered.
+  // After look(): the others carry on with what a connection that stands still has not delivered,
+  // but for those that have been silent for as long.
   // `in_flight`: what that is, for the log. `answer`: how long heartbeats take just now.
   void drop_stalled(Clock::time_point now, Clock::duration answer, const std::string& in_flight);
 
@@ -67,11 +68,13 @@ class DataConnections {
     Clock::time_point unanswered_since;
     std::uint64_t acked_bytes_then = 0;
   };
-  // Why it is to be dropped; empty if it is not.
   void pace();
-  std::string why_stalled(const DataConnection& data, Clock::time_point now,
-                          Clock::duration answer) const;
+  // Why it is to be dropped; empty if it is not.
+  std::string why_stalled(ConnectionNumber number, const DataConnection& data,
+                          Clock::time_point now, Clock::duration answer) const;
+  std::string suspicion(ConnectionNumber number, const DataConnection& data) const;
   bool is_unanswered(const DataConnection& data, Clock::time_point now) const;
+  void drop_silent(Clock::time_point since);
   std::size_t connections_for(std::uint64_t bytes) const;
   std::size_t senders() const;  // connections that send now
 

@@ -136,7 +136,8 @@ asio::awaitable<void> MeshCore::keep_data_connection(Self self, PeerPtr peer,
       failure = co_await Session::serve_data(session, data);
       gives_way.reset();
       if (failure != kPathChanged)
-        segments.on_end(Connection::Clock::now() - joined, data->moved_bytes());
+        segments.on_end(Connection::Clock::now() - joined, data->received_bytes(),
+                        data->acked_bytes());
       if (failure == kLargeAgain) segments.try_large();
     } catch (const LinkError& error) {
       failure = error.reason();

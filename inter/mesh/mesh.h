@@ -186,7 +186,7 @@ class Mesh : public Channel {
 
   // Binds and starts accepting and dialling. Throws std::system_error naming the address if it
   // cannot bind, or the file if a credential cannot be read, and Errc::unreachable_peer if a peer
-  // that the configuration names cannot be dialled and neither can we.
+  // that the configuration names cannot be dialled, neither can we, and no third one can be.
   void start();
   // Closes every connection and joins every coroutine. From its beginning on the handler is not
   // called any more; the same holds for the destructor, after which the executor may still have to

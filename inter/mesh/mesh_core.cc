@@ -116,8 +116,13 @@ std::set<std::string> MeshCore::unreachable(const std::map<std::string, Endpoint
   return names;
 }
 
-// What the configuration says is its author's to mend before anything runs.
+// What the configuration says is its author's to mend before anything runs: nobody is there by way
+// of whom the two could talk.
 void MeshCore::refuse_unreachable() const {
+  const auto is_dialled = [this](const auto& peer) {
+    return peer.first != options_.self && !peer.second.host.empty();
+  };
+  if (std::ranges::any_of(options_.peers, is_dialled)) return;
   for (const std::string& name : unreachable(options_.peers)) {
     if (options_.named_by_others.contains(name)) continue;
     throw std::system_error(Errc::unreachable_peer,
@@ -132,7 +137,7 @@ void MeshCore::note_unreachable(const std::map<std::string, Endpoint>& peers) {
   const std::set<std::string> before = std::exchange(unreachable_, unreachable(peers));
   for (const std::string& name : unreachable_) {
     if (before.contains(name)) continue;
-    spdlog::error(
+    spdlog::warn(
         "{0} and {1} can both only dial out, so they talk by way of a third region alone, as long "
         "as one has links to both. Give one of them an address that the other can dial "
         "(`causeway members add {1} HOST:PORT`), or remove {1} (`causeway members remove {1}`)",

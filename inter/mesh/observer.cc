@@ -1,7 +1,11 @@
 #include "inter/mesh/observer.h"
 
+#include <algorithm>
+#include <cstddef>
 #include <exception>
 #include <memory>
+#include <optional>
+#include <set>
 #include <utility>
 #include <vector>
 
@@ -22,6 +26,7 @@ namespace {
 using asio::ip::tcp;
 
 constexpr std::uint32_t kReportBytesMax = 4U << 20;
+constexpr std::chrono::milliseconds kHeadStartMax{2'000};
 
 std::string own_name(const Credentials& credentials) {
   const CertificatePtr certificate = load_certificate(credentials.certificate);
@@ -65,44 +70,87 @@ class Observer {
  private:
   asio::awaitable<std::string> ask() {
     const Deadline deadline(io_.get_executor(), options_.deadline, [this] { give_up(); });
-    LinkError failure(Errc::bad_address, "the name has no address");
     try {
-      const std::vector<tcp::endpoint> endpoints =
-          co_await resolve(options_.address, options_.deadline);
+      const auto endpoints = co_await resolve(options_.address, options_.deadline);
+      const bool small = options_.segments == Segments::small;
+      for (const tcp::endpoint& endpoint : endpoints) co_await try_at(endpoint, small);
       for (const tcp::endpoint& endpoint : endpoints) {
-        try {
-          co_return co_await ask_at(endpoint);
-        } catch (const LinkError& error) {
-          failure = error;
-        }
-        if (late_) break;
+        if (options_.segments == Segments::large_then_small && stood_.contains(endpoint))
+          co_await try_at(endpoint, true);
       }
     } catch (const LinkError& error) {
-      failure = error;
+      failure_ = error;
     }
-    if (late_) failure = {Errc::deadline, "no answer within " + seconds_text(options_.deadline)};
-    throw LinkError(failure.code(), "asking " + to_string(options_.address) + ": " +
-                                        failure.reason() + advice(failure));
+    while (!answer_ && !late_ && under_way_ > 0) co_await changed_.wait();
+    close_all();
+    co_await attempts_.join();
+    if (!answer_) throw_failure();
+    co_return std::move(*answer_);
+  }
+
+  // Gives it a head start before the next one is tried beside it.
+  asio::awaitable<void> try_at(tcp::endpoint endpoint, bool small) {
+    if (answer_ || late_) co_return;
+    bool is_over = false;
+    const auto head_start = std::min(kHeadStartMax, options_.deadline / 3);
+    const Deadline next(io_.get_executor(), head_start, [&] {
+      is_over = true;
+      changed_.notify();
+    });
+    ++under_way_;
+    attempts_.spawn(attempt(endpoint, small));
+    const std::size_t failed = failed_;
+    while (!answer_ && !late_ && !is_over && failed_ == failed) co_await changed_.wait();
+  }
+
+  asio::awaitable<void> attempt(tcp::endpoint endpoint, bool small) {
+    try {
+      std::string report = co_await ask_at(endpoint, small);
+      if (!answer_) answer_ = std::move(report);
+    } catch (const LinkError& error) {
+      if (!late_) failure_ = error;
+      ++failed_;
+    }
+    --under_way_;
+    changed_.notify();
   }
 
   void give_up() {
     late_ = true;
-    if (connection_) connection_->close(Errc::deadline, "no answer");
+    close_all();
+    changed_.notify();
   }
 
-  asio::awaitable<std::string> ask_at(tcp::endpoint endpoint) {
+  void close_all() {
+    for (const auto& weak : connections_)
+      if (const auto open = weak.lock()) open->close(Errc::deadline, "no answer");
+  }
+
+  [[noreturn]] void throw_failure() const {
+    LinkError failure = failure_;
+    if (late_) {
+      failure = {Errc::deadline, stood_.empty()
+                                     ? "no answer within " + seconds_text(options_.deadline)
+                                     : unanswered("no answer", options_.deadline)};
+    }
+    throw LinkError(failure.code(), "asking " + to_string(options_.address) + ": " +
+                                        failure.reason() + advice(failure));
+  }
+
+  asio::awaitable<std::string> ask_at(tcp::endpoint endpoint, bool small) {
     tcp::socket socket(io_, endpoint.protocol());
-    if (options_.segment_bytes_max > 0)
-      limit_segments(socket.native_handle(), options_.segment_bytes_max);
-    connection_ = std::make_unique<Connection>(std::move(socket), context_,
-                                               ConnectionSettings{kReportBytesMax, {}, {}});
-    co_await connection_->connect(endpoint);
-    const std::string region = co_await connection_->handshake();
+    if (small) limit_segments(socket.native_handle(), kSmallSegmentBytes);
+    const auto connection = std::make_shared<Connection>(
+        std::move(socket), context_, ConnectionSettings{kReportBytesMax, {}, {}});
+    connections_.push_back(connection);
+    co_await connection->connect(endpoint);
+    stood_.insert(endpoint);
+    const std::string region = co_await connection->handshake();
     if (is_observer(region))
       throw LinkError(Errc::refused, "the certificate there is an observer's, not a region's");
     const Bytes hello = encode(Hello{ConnectionKind::observer, {}, name_, {}});
-    co_await connection_->write(hello);
-    const FrameView answer = co_await connection_->read();
+    co_await connection->write(hello);
+    const FrameView answer = co_await connection->read();
     if (answer.type == FrameType::refuse)
       throw LinkError(Errc::refused, region + " refuses: " + decode_reason(answer.body));
     if (answer.type != FrameType::message)
@@ -114,7 +162,13 @@ class Observer {
   std::string name_;
   TlsContext context_;
   asio::io_context io_{1};
-  std::unique_ptr<Connection> connection_;
+  Signal changed_{io_.get_executor()};
+  TaskGroup attempts_{io_.get_executor()};
+  std::vector<std::weak_ptr<Connection>> connections_;
+  std::set<tcp::endpoint> stood_;  // where a connection came about
+  std::size_t under_way_ = 0, failed_ = 0;
+  std::optional<std::string> answer_;
+  LinkError failure_{Errc::bad_address, "the name has no address"};
   bool late_ = false;
 };
 

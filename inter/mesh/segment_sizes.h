@@ -1,7 +1,9 @@
 // Which connections are made with small segments, as large packets may be lost on the way, and when
-// large ones are tried again: a path that was dark for a while looks the same. Internal to inter.
+// large ones are tried again: a path that was dark for a while looks the same. Internal to inter
+// and to followers.
 #pragma once
 
+#include <algorithm>
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
@@ -45,10 +47,11 @@ class SegmentSize {
   void try_large() { small_ = false; }
   std::chrono::milliseconds small_for() { return small_for_.next(); }
 
-  // It ended. One that did so soon and moved nothing gets other segments: something on the way may
-  // drop large ones.
-  void on_end(std::chrono::steady_clock::duration lasted, std::uint64_t moved_bytes) {
-    const bool moved = moved_bytes >= kMovedBytesMin;
+  // It ended. One that did so soon and moved nothing, be it one way, gets other segments: something
+  // on the way may drop large ones.
+  void on_end(std::chrono::steady_clock::duration lasted, std::uint64_t received_bytes,
+              std::uint64_t acked_bytes) {
+    const bool moved = std::min(received_bytes, acked_bytes) >= kMovedBytesMin;
     if (moved && !small_) small_for_.reset();
     if (!moved && lasted < kSoon) turn();
   }

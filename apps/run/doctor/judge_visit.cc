@@ -48,8 +48,15 @@ std::string advice_for(const Neighbour& neighbour) {
   return "let the firewalls on the way pass TCP to this port, or start `causeway doctor` there";
 }
 
-Finding judge_address(const std::string& name, const Neighbour& neighbour, const Card& own) {
+Finding judge_address(const std::string& name, const Neighbour& neighbour, const OwnSide& side) {
   const std::string subject = "address of " + name;
+  const Card& own = side.card;
+  if (neighbour.address.host.empty() && side.advertise.host.empty())
+    return warn(subject,
+                "it has none, nor has this region: what goes between the two goes by way of a "
+                "third region",
+                "give one of the two an address that the other can dial, if it can have one: that "
+                "is quicker, and no third region can stop it");
   if (neighbour.address.host.empty())
     return neighbour.linked ? ok(subject, "it has none and has dialled us")
                             : fail(subject, "it has none and has not dialled us",
@@ -213,7 +220,7 @@ Findings judge_visit(const Visit& visit, const OwnSide& own) {
                             "a coordinator that runs here"));
   findings.push_back(judge_other_way(visit, own));
   for (const auto& [name, neighbour] : visit.neighbours) {
-    findings.push_back(judge_address(name, neighbour, own.card));
+    findings.push_back(judge_address(name, neighbour, own));
     if (neighbour.card) judge_configuration(name, *neighbour.card, own.card, findings);
     if (const auto data = data_of(neighbour)) judge_data(name, *data, own.card.data, findings);
     judge_clock(name, neighbour, findings);

@@ -72,7 +72,6 @@ using Clock = std::chrono::steady_clock;
 
 constexpr std::chrono::milliseconds kAnswerMax{4'000}, kPause{500}, kTick{100};
 constexpr int kTriesMax = 2;
-constexpr int kSmallSegment = 536;  // bytes; every IPv4 path takes them
 // What doctors tell each other, beside their cards.
 constexpr char kReached[] = "reached", kNotReached[] = "not reached: ", kGot[] = "got it",
                kBye[] = "bye";
@@ -143,8 +142,10 @@ class Visitor : public inter::MeshHandler {
       const double before = unix_seconds();
       const Clock::time_point began = Clock::now();
       try {
-        std::string answer = inter::observe(
-            {.address = address, .credentials = options_.mesh.credentials, .deadline = kAnswerMax});
+        std::string answer = inter::observe({.address = address,
+                                             .credentials = options_.mesh.credentials,
+                                             .deadline = kAnswerMax,
+                                             .segments = inter::Segments::large});
         const double after = unix_seconds();
         asio::post(context_, [this, name, before, after, answer = std::move(answer)] {
           heard(name, answer, before, after);
@@ -171,7 +172,7 @@ class Visitor : public inter::MeshHandler {
       inter::observe({.address = address,
                       .credentials = options_.mesh.credentials,
                       .deadline = kAnswerMax,
-                      .segment_bytes_max = kSmallSegment});
+                      .segments = inter::Segments::small});
       return true;
     } catch (const std::exception&) {
       return false;
@@ -288,6 +289,7 @@ class Visitor : public inter::MeshHandler {
   // Nothing more can be learnt about it.
   bool is_known(const std::string& name, const Neighbour& neighbour) {
     if (neighbour.status) return true;
+    if (neighbour.address.host.empty() && options_.mesh.dial_only) return true;  // never linked
     if (!mesh_) return has_answered(name);
     Talk& talk = talks_[name];
     const bool all = neighbour.linked && neighbour.payload_s > 0 && neighbour.payload_came &&

@@ -105,7 +105,8 @@ asio::awaitable<FollowerLink*> FollowedRegions::open(Place& place) {
     const FollowerLink::Settings settings{.self = self_,
                                           .region = place.address.region,
                                           .address = place.address.endpoint,
-                                          .context = context_};
+                                          .context = context_,
+                                          .small_segments = small_segments_};
     place.link = co_await FollowerLink::open(executor_, settings);
     place.backoff.reset();
     place.failures.reset();

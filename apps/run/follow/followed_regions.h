@@ -82,6 +82,7 @@ class FollowedRegions {
   inter::TlsContext context_;
   std::vector<std::unique_ptr<Place>> places_;
   asio::steady_timer retry_;
+  std::shared_ptr<inter::SmallSegments> small_segments_ = std::make_shared<inter::SmallSegments>();
   std::uint64_t received_before_ = 0;  // over links that are gone
   std::string connected_;
   std::set<std::string> liars_;

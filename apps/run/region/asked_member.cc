@@ -62,8 +62,7 @@ std::string dial_only_warning(const diloco::Membership& membership, const diloco
   if (!asked.address.empty() || others.dial_only.empty()) return {};
   return fmt::format(
       "nobody can dial {0}, nor {1}: what goes between them goes by way of a third region ({2}), "
-      "and stops while none of these has links to both. If anybody can dial {0}, give its address. "
-      "Otherwise leave {1} out of the file with which {0} starts: it may not name two such regions",
+      "and stops while none of these has links to both. If anybody can dial {0}, give its address",
       asked.region, others.dial_only, others.carriers);
 }
 

@@ -9,13 +9,17 @@ namespace {
 
 using ::testing::HasSubstr;
 
-std::string problem_with(const std::vector<std::string>& overrides, const std::string& more = "") {
+std::string problem_of(const std::string& text, const std::vector<std::string>& overrides = {}) {
   try {
-    load_text(kSmallConfig + more, overrides);
+    load_text(text, overrides);
   } catch (const ConfigError& error) {
     return error.what();
   }
   return "";
+}
+
+std::string problem_with(const std::vector<std::string>& overrides, const std::string& more = "") {
+  return problem_of(kSmallConfig + more, overrides);
 }
 
 TEST(ConfigCombination, StepsMustBeAMultipleOfK) {
@@ -44,10 +48,18 @@ TEST(ConfigCombination, BucketsInBf16NeedARegionOfSeveralWorkers) {
               HasSubstr("must be fp32 or bf16"));
 }
 
-TEST(ConfigCombination, OneRegionMayBeOutOfReachButNotTwo) {
-  EXPECT_EQ(problem_with({}, "advertise = \"\"\n"), "");
-  const std::string another = "advertise = \"\"\n[[regions]]\nname = \"far\"\nadvertise = \"\"\n";
-  EXPECT_THAT(problem_with({}, another), HasSubstr("region west has none either"));
+TEST(ConfigCombination, RegionsMayBeOutOfReachButNotAll) {
+  const std::string none = "advertise = \"\"\n";
+  EXPECT_EQ(problem_with({}, none), "");
+  const std::string another = none + "[[regions]]\nname = \"far\"\n" + none;
+  EXPECT_EQ(problem_with({}, another), "") << "the two talk by way of the first";
+  std::string all = kSmallConfig + another;
+  all.insert(all.find("[[regions]]\nname = \"west\""), none);
+  EXPECT_THAT(problem_of(all), HasSubstr("no region has one"));
+  EXPECT_EQ(
+      problem_of(kSmallConfig.substr(0, kSmallConfig.find("[[regions]]\nname = \"west\"")) + none),
+      "")
+      << "it is alone";
 }
 
 TEST(ConfigCombination, WidthMustSplitAmongHeads) {

@@ -183,5 +183,14 @@ TEST(Links, OfARegionThatDialsAreGoodOnceItHas) {
   EXPECT_EQ(about(judged(west), "address of west").grade, Grade::fail);
 }
 
+TEST(Links, OfTwoRegionsThatBothDialNeedAThird) {
+  Neighbour west;
+  const Findings findings =
+      judge_visit({.listening_problem = "", .payload_bytes = 1, .neighbours = {{"west", west}}},
+                  {.card = card("east")});
+  EXPECT_EQ(about(findings, "address of west").grade, Grade::warn);
+  EXPECT_THAT(about(findings, "address of west").text, HasSubstr("by way of a third region"));
+}
+
 }  // namespace
 }  // namespace causeway::run

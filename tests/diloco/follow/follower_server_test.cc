@@ -166,6 +166,25 @@ TEST_F(FollowerServerTest, ATransferThatHasBegunComesToItsEndAlthoughTheRunLetsT
   EXPECT_TRUE(received_.has(large));
 }
 
+// Something on the way may drop large packets.
+TEST_F(FollowerServerTest, WhereNothingIsAnsweredTheNextLinkHasSmallSegments) {
+  const asio::ip::tcp::acceptor silent(io_, {asio::ip::address_v4::loopback(), 0});
+  const auto small = std::make_shared<inter::SmallSegments>();
+  try {
+    run(FollowerLink::open(io_.get_executor(),
+                           {.self = "reader.follower",
+                            .region = "a",
+                            .address = {"127.0.0.1", silent.local_endpoint().port()},
+                            .context = context("reader"),
+                            .open_deadline = std::chrono::milliseconds(50),
+                            .small_segments = small}));
+    ADD_FAILURE() << "nobody answers";
+  } catch (const inter::LinkError& error) {
+    EXPECT_THAT(error.reason(), testing::HasSubstr("though the connection stands"));
+  }
+  EXPECT_TRUE(small->at(silent.local_endpoint()));
+}
+
 TEST_F(FollowerServerTest, ARegionThatServesNobodySaysSo) {
   serve(0);
   EXPECT_THAT(end_of(hello(), {}), HasSubstr("links.followers_mbit_s = 0"));

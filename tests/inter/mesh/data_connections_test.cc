@@ -1,6 +1,7 @@
 // Which connections of a session send in a burst. They are never connected here.
 #include "inter/mesh/data_connections.h"
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <asio/io_context.hpp>
@@ -137,6 +138,46 @@ TEST_F(DataConnectionsTest, WhatIsUnderWayWhenAPathIsFreeAgainIsPutBackToo) {
   connections.begin_anew(now, kQuick);
   EXPECT_EQ(sends->close_reason(), kPathChanged);
   EXPECT_FALSE(meter_.is_crowded(now));
+}
+
+// Two of them; one begins to send at a given time, and nothing moves on it.
+class SilentConnections : public DataConnectionsTest {
+ protected:
+  using Time = DataConnections::Clock::time_point;
+
+  void stall(Time began, DataConnections::Clock::duration answer) {
+    const ConnectionNumber number = connections_.add(sends_);
+    connections_.add(silent_);
+    connections_.look(began);
+    outgoing_.push(spool_.put(std::vector<std::byte>(4 * kSmallChunkBytes)));
+    ASSERT_TRUE(outgoing_.next_chunk(number));
+    connections_.look(began + std::chrono::minutes(1));
+    connections_.drop_stalled(began + std::chrono::minutes(1), answer, "");
+    EXPECT_THAT(sends_->close_reason(), testing::HasSubstr("no byte moved"));
+  }
+
+  DataConnections connections_{options_, peer_, outgoing_, meter_, false};
+  std::shared_ptr<Connection> sends_ = connection(), silent_ = connection();
+  Time made_ = DataConnections::Clock::now();
+};
+
+// A firewall forgets each that is silent for long: one after the other they would be tried in vain.
+TEST_F(SilentConnections, AreDroppedWithOneThatCarriesNothing) {
+  stall(made_ + std::chrono::seconds(30), kQuick);
+  EXPECT_THAT(sends_->close_reason(), testing::HasSubstr("s before: a firewall or NAT"));
+  ASSERT_TRUE(silent_->is_closed());
+  EXPECT_THAT(silent_->close_reason(), testing::HasSubstr("as little moved on it"));
+}
+
+TEST_F(SilentConnections, StayWhereThePathIsSlow) {
+  stall(made_ + std::chrono::seconds(30), kLate);
+  EXPECT_FALSE(silent_->is_closed());
+}
+
+TEST_F(SilentConnections, StayIfTheyWereMadeSince) {
+  stall(made_ - std::chrono::seconds(30), kQuick);
+  EXPECT_THAT(sends_->close_reason(), testing::Not(testing::HasSubstr("firewall")));
+  EXPECT_FALSE(silent_->is_closed());
 }
 
 TEST_F(DataConnectionsTest, AnotherTakesThePlaceOfOneThatIsLost) {

@@ -1,13 +1,34 @@
 // Who may look at a coordinator from outside, and what everybody else is told.
 #include "inter/mesh/observer.h"
 
+#include <dlfcn.h>
+#include <netdb.h>
+
 #include <chrono>
 #include <functional>
 #include <future>
+#include <string_view>
 
 #include "inter/frame/frame_body.h"
 #include "tests/inter/mesh/mesh_fixture.h"
 #include "tests/inter/mesh/rogue.h"
+
+namespace {
+
+constexpr const char* kTwoAddresses = "two-addresses.test";
+
+}  // namespace
+
+// In place of the C library's, for this whole program.
+extern "C" int getaddrinfo(const char* host, const char* service, const addrinfo* hints,
+                           addrinfo** found) {
+  static const auto real =
+      reinterpret_cast<decltype(&::getaddrinfo)>(::dlsym(RTLD_NEXT, "getaddrinfo"));
+  if (host == nullptr || std::string_view(host) != kTwoAddresses)
+    return real(host, service, hints, found);
+  const int failed = real("127.0.0.2", service, hints, found);
+  return failed != 0 ? failed : real("127.0.0.1", service, hints, &(*found)->ai_next);
+}
 
 namespace causeway::inter {
 namespace {
@@ -29,11 +50,10 @@ class ObserverTest : public MeshTest {
 
   // What `credentials` get to see at `port`, or the error.
   std::string ask(std::uint16_t port, const Credentials& credentials,
-                  milliseconds deadline = milliseconds{30'000}) {
+                  milliseconds deadline = milliseconds{30'000}, const char* host = "127.0.0.1") {
     auto answer = std::async(std::launch::async, [=] {
       try {
-        return observe(
-            {.address = {"127.0.0.1", port}, .credentials = credentials, .deadline = deadline});
+        return observe({.address = {host, port}, .credentials = credentials, .deadline = deadline});
       } catch (const std::system_error& error) {
         return std::string(error.what());
       }
@@ -104,6 +124,24 @@ TEST_F(ObserverTest, SilenceEndsAtTheDeadline) {
   asio::ip::tcp::acceptor silent(context_, {asio::ip::address_v4::loopback(), 0});
   EXPECT_THAT(ask(silent.local_endpoint().port(), pki_.credentials("watch"), milliseconds{200}),
               HasSubstr("no answer within 0.2 s"));
+}
+
+// Somebody takes connections at the first and says nothing.
+TEST_F(ObserverTest, OfANameWithTwoAddressesTheOneThatAnswersIsSeen) {
+  asio::ip::tcp::acceptor silent(context_);
+  silent.open(asio::ip::tcp::v4());
+  silent.bind({asio::ip::make_address("127.0.0.2"), port()});
+  silent.listen();
+  EXPECT_EQ(ask(port(), pki_.credentials("watch"), milliseconds{30'000}, kTwoAddresses),
+            "how b is");
+}
+
+TEST_F(ObserverTest, WhereLargePacketsAreLostSmallOnesAreTried) {
+  const auto proxy = std::make_shared<CutProxy>(context_, port());
+  proxy->treat_large(CutProxy::Large::stall_all);
+  proxy->accept();
+  EXPECT_EQ(ask(proxy->port(), pki_.credentials("watch")), "how b is");
+  proxy->close();
 }
 
 TEST_F(ObserverTest, PortThatSpeaksSomethingElseIsNamedAsSuch) {

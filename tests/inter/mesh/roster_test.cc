@@ -190,6 +190,14 @@ TEST_F(T8DialOnly, TwoRegionsThatCanOnlyDialOutAreRefusedWithAdvice) {
   }
 }
 
+TEST_F(T8DialOnly, TwoThatCanOnlyDialOutStartWhereBothDialAThird) {
+  MeshOptions outbound = options("a");
+  outbound.dial_only = true;
+  outbound.peers = {{"b", Endpoint{}}, {"c", kUndialled}};
+  add(outbound).mesh->start();
+  EXPECT_TRUE(log_.has("a and b can both only dial out, so they talk by way of a third"));
+}
+
 // Anybody in the run may name it: that must not end a region, now or at its next start.
 TEST_F(T8DialOnly, APeerThatOthersNameEndsNobodyAndIsLoggedOnce) {
   MeshOptions outbound = options("a");

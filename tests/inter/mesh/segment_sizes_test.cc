@@ -40,10 +40,10 @@ class SegmentSizeTest : public testing::Test {
  protected:
   // How long small ones are kept until large ones are lost again.
   milliseconds lose_large() {
-    size_.on_end(seconds(10), 1000);
+    size_.on_end(seconds(10), 1000, 1000);
     EXPECT_TRUE(size_.small());
     const milliseconds small_for = size_.small_for();
-    size_.on_end(small_for, kMovedBytesMin);
+    size_.on_end(small_for, kMovedBytesMin, kMovedBytesMin);
     size_.try_large();
     EXPECT_FALSE(size_.small());
     return small_for;
@@ -54,14 +54,22 @@ class SegmentSizeTest : public testing::Test {
 
 TEST_F(SegmentSizeTest, OneThatEndsSoonAndMovedNothingGetsOthers) {
   EXPECT_FALSE(size_.small());
-  size_.on_end(seconds(10), kMovedBytesMin);
+  size_.on_end(seconds(10), kMovedBytesMin, kMovedBytesMin);
   EXPECT_FALSE(size_.small()) << "it moved some";
-  size_.on_end(hours(1), 0);
+  size_.on_end(hours(1), 0, 0);
   EXPECT_FALSE(size_.small()) << "nobody used it";
-  size_.on_end(seconds(10), 1000);
+  size_.on_end(seconds(10), 1000, 1000);
   EXPECT_TRUE(size_.small());
-  size_.on_end(seconds(10), 1000);
+  size_.on_end(seconds(10), 1000, 1000);
   EXPECT_FALSE(size_.small()) << "small ones did not help";
+}
+
+TEST_F(SegmentSizeTest, SoDoesOneThatMovedSomethingOneWayAlone) {
+  size_.on_end(seconds(10), 1000, kMovedBytesMin);
+  EXPECT_TRUE(size_.small()) << "what comes may be lost";
+  size_.try_large();
+  size_.on_end(seconds(10), kMovedBytesMin, 1000);
+  EXPECT_TRUE(size_.small()) << "what is sent may be lost";
 }
 
 TEST_F(SegmentSizeTest, LargeOnesThatAreLostAgainAndAgainAreTriedLessOften) {
@@ -69,7 +77,7 @@ TEST_F(SegmentSizeTest, LargeOnesThatAreLostAgainAndAgainAreTriedLessOften) {
   for (int i = 0; i < 10; ++i) lose_large();
   EXPECT_GE(lose_large(), minutes(32));
   EXPECT_LE(lose_large(), minutes(64)) << "there is an end to it";
-  size_.on_end(minutes(10), kMovedBytesMin);
+  size_.on_end(minutes(10), kMovedBytesMin, kMovedBytesMin);
   EXPECT_LE(lose_large(), minutes(1)) << "they were carried meanwhile";
 }
 
