@@ -37,6 +37,7 @@ std::optional<LoggedRound> parse_round(const std::string& line) {
   round.time_unix_s = get<double>(*json, "time_unix_s");
   round.left_s = number_in(*json, "left_s");
   round.waited_for = get<std::string>(*json, "waited_for");
+  round.state = get<std::string>(*json, "state");
   return round;
 }
 
