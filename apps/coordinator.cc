@@ -177,9 +177,9 @@ run::CheckpointHookOptions hook_options(const run::Config& config, const Coordin
 void write_report(const std::filesystem::path& directory) {
   if (!std::filesystem::exists(directory / "status.json")) return;  // it was refused at its start
   try {
-    const run::RegionHistory history = run::read_region_history(directory);
-    if (!history.rounds.empty())
-      run::write_text_file(directory / "report.html", run::run_report({history}));
+    const std::vector<run::RegionHistory> histories{run::read_region_history(directory)};
+    if (!histories.front().rounds.empty())
+      run::write_text_file(directory / "report.html", run::run_report(histories));
   } catch (const std::exception& error) {
     spdlog::warn("report.html was not written: {}", error.what());
   }

@@ -7,7 +7,6 @@
 #include <filesystem>
 #include <limits>
 #include <optional>
-#include <span>
 #include <string>
 #include <system_error>
 #include <utility>
@@ -39,11 +38,6 @@ bool is_witness(const CoordinatorOptions& options) {
 // One seed per disk, so that regions do not stand for election in step.
 std::uint64_t seed_from(const std::string& incarnation) {
   return std::stoull(incarnation.substr(0, 16), nullptr, 16);
-}
-
-std::string fingerprint_of(const std::filesystem::path& certificate) {
-  const std::string bytes = read_file(certificate).value_or("");
-  return to_hex(sha256(std::as_bytes(std::span(bytes))));
 }
 
 // Why these options cannot work; empty if they can.
@@ -140,7 +134,7 @@ std::optional<RunOutcome> RegionDirectory::open_ledger() {
       [&own](const std::string& content, const std::string& signature) {
         return own.verify(content, signature);
       },
-      fingerprint_of(options_.mesh.credentials.certificate));
+      own.sha256());
   const bool founds = options_.start == Start::found || options_.start == Start::fork;
   if (!ledger_->run_id().empty()) {
     if (!founds) return std::nullopt;

@@ -14,11 +14,11 @@
 
 namespace causeway::diloco {
 
-CheckedSignatures::CheckedSignatures(std::filesystem::path file, std::string certificate)
-    : file_(std::move(file)), certificate_(std::move(certificate)) {}
+CheckedSignatures::CheckedSignatures(std::filesystem::path file, std::string key)
+    : file_(std::move(file)), key_(std::move(key)) {}
 
 std::string CheckedSignatures::line() const {
-  return fmt::format("{}:{}:{}", entries_, to_hex(head_), certificate_);
+  return fmt::format("{}:{}:{}", entries_, to_hex(head_), key_);
 }
 
 // Of what the line says only the number is read: the rest must come out again.

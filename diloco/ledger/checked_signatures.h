@@ -1,10 +1,10 @@
 // Up to where the signatures in `ledger/records` need no check at the next start: they were
-// checked, or made, with the same certificate, and every byte is still the same. Of an old ledger
+// checked, or made, with the same key, and every byte is still the same. Of an old ledger
 // these checks take most of the time in which it is opened.
 //
 // The file `ledger/checked-signatures` is a line (diloco/files/checked_file.h) of three parts with
 // colons between them: how many entries, the end of a chain of hashes over their bytes (signatures
-// included, which the ledger's own chain leaves out), and the certificate's SHA-256.
+// included, which the ledger's own chain leaves out), and the public key's SHA-256.
 #pragma once
 
 #include <cstddef>
@@ -19,11 +19,11 @@ namespace causeway::diloco {
 
 class CheckedSignatures {
  public:
-  // `certificate`: its SHA-256 in hex digits.
-  CheckedSignatures(std::filesystem::path file, std::string certificate);
+  // `key`: the public one's SHA-256 in hex digits.
+  CheckedSignatures(std::filesystem::path file, std::string key);
 
   // Begins with what the file says, and returns how many bytes of `records` that are. None if one
-  // of them is another than it was, or another certificate was used. To be called once.
+  // of them is another than it was, or another key was used. To be called once.
   std::size_t take(std::string_view records);
   // The next entry, with its length: its signatures were checked, or made here.
   void add(std::string_view entry);
@@ -39,7 +39,7 @@ class CheckedSignatures {
   std::string line() const;
 
   std::filesystem::path file_;
-  std::string certificate_;
+  std::string key_;
   Index entries_ = 0, saved_ = 0;
   Digest head_{};
 };

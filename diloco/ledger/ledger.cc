@@ -105,14 +105,14 @@ std::vector<std::string> damaged_files(const std::filesystem::path& ledger_direc
 }
 
 Ledger::Ledger(std::filesystem::path directory, Sign sign, const IsSigned& check,
-               const std::string& certificate)
+               const std::string& key)
     : directory_(std::move(directory)), sign_(std::move(sign)) {
   create_private_directories(directory_);
   lock();
   run_id_ = read_run_id(directory_);
   open_incarnation();
   if (sign_ && check) {
-    if (!certificate.empty()) checked_.emplace(directory_ / "checked-signatures", certificate);
+    if (!key.empty()) checked_.emplace(directory_ / "checked-signatures", key);
     mend_signatures(check);
   }
   open_records();

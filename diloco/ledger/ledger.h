@@ -55,10 +55,10 @@ class Ledger : public CommittedLog {
   // being written when the power failed is cut off. Signatures that do not pass `check` are made
   // anew. The log says what was lost to damage. Throws std::system_error:
   // Errc::lineage naming the file if it is damaged or locked, or the failed operation.
-  // With `certificate`, the SHA-256 in hex digits of the one that `check` goes by, what passed is
+  // With `key`, the SHA-256 in hex digits of the public one that `check` goes by, what passed is
   // not checked again while its bytes are the same.
   explicit Ledger(std::filesystem::path directory, Sign sign = {}, const IsSigned& check = {},
-                  const std::string& certificate = {});
+                  const std::string& key = {});
   ~Ledger() override;
   Ledger(const Ledger&) = delete;
   Ledger& operator=(const Ledger&) = delete;

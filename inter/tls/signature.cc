@@ -1,5 +1,7 @@
 #include "inter/tls/signature.h"
 
+#include <cstddef>
+#include <span>
 #include <system_error>
 #include <utility>
 #include <vector>
@@ -8,7 +10,9 @@
 #include <openssl/x509_vfy.h>
 
 #include "inter/base/error.h"
+#include "inter/base/hash.h"
 #include "inter/base/openssl.h"
+#include "inter/base/text.h"
 #include "inter/tls/certificate.h"
 
 namespace causeway::inter {
@@ -21,6 +25,10 @@ const unsigned char* bytes_of(const std::string& text) {
 // Ed25519 brings its own hash.
 const EVP_MD* hash_for(const EVP_PKEY* key) {
   return EVP_PKEY_get_base_id(key) == EVP_PKEY_ED25519 ? nullptr : EVP_sha256();
+}
+
+void free_openssl_bytes(unsigned char* bytes) {
+  OPENSSL_free(bytes);
 }
 
 [[noreturn]] void fail(const std::string& what) {
@@ -102,6 +110,17 @@ bool VerifyingKey::verify(const std::string& content, const std::string& signatu
                        content.size()) == 1;
   take_openssl_error();
   return valid;
+}
+
+std::string VerifyingKey::sha256() const {
+  unsigned char* bytes = nullptr;
+  const int size =
+      i2d_X509_PUBKEY(X509_get_X509_PUBKEY(implementation_->certificate.get()), &bytes);
+  if (size <= 0) fail("cannot write a public key");
+  const std::unique_ptr<unsigned char, OpensslDeleter<free_openssl_bytes>> owned(bytes);
+  Sha256 hash;
+  hash.update(std::as_bytes(std::span(bytes, static_cast<std::size_t>(size))));
+  return hex(hash.finish());
 }
 
 std::string objection_to_signer(const Credentials& files, const std::string& region) {

@@ -32,6 +32,8 @@ class VerifyingKey {
   ~VerifyingKey();
 
   bool verify(const std::string& content, const std::string& signature) const;
+  // Hex digits, of the key alone: a certificate that is renewed keeps it.
+  std::string sha256() const;
 
  private:
   struct Implementation;

@@ -122,8 +122,9 @@ BioPtr make_socket_bio(int socket) {
   return bio;
 }
 
-TlsStream::TlsStream(BioPtr below, const TlsContext& context, TlsRole role)
-    : ssl_(SSL_new(context.get())) {
+TlsStream::TlsStream(BioPtr below, const TlsContext& context, TlsRole role,
+                     std::uint64_t records_a_key)
+    : ssl_(SSL_new(context.get())), records_a_key_(records_a_key) {
   assert(ssl_ && below);
   remember_refused(ssl_.get(), &refused_);
   role == TlsRole::client ? SSL_set_connect_state(ssl_.get()) : SSL_set_accept_state(ssl_.get());
@@ -183,9 +184,20 @@ TlsStream::Step TlsStream::read(std::span<std::byte> into) {
 }
 
 TlsStream::Step TlsStream::write(std::span<const std::byte> bytes) {
-  return step([bytes](SSL* ssl, std::size_t& written) {
-    return SSL_write_ex(ssl, bytes.data(), bytes.size(), &written);
+  change_key_if_due();
+  const Step written = step([bytes](SSL* ssl, std::size_t& size) {
+    return SSL_write_ex(ssl, bytes.data(), bytes.size(), &size);
   });
+  if (written.outcome == Outcome::done) records_ += written.bytes / SSL3_RT_MAX_PLAIN_LENGTH + 1;
+  return written;
+}
+
+// OpenSSL never does so by itself. It tells the other end in front of the next record.
+void TlsStream::change_key_if_due() {
+  if (records_ < records_a_key_) return;
+  records_ = 0;
+  ERR_clear_error();
+  SSL_key_update(ssl_.get(), SSL_KEY_UPDATE_NOT_REQUESTED);
 }
 
 TlsStream::Step TlsStream::flush() {

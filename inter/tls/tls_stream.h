@@ -34,8 +34,14 @@ class TlsStream {
     std::size_t bytes = 0;  // that were moved
   };
 
-  // The BIO is non-blocking and owned from here on.
-  TlsStream(BioPtr below, const TlsContext& context, TlsRole role);
+  // With AES-GCM no more than 2^24.5 records may be protected by one key (RFC 8446, 5.5): some
+  // 380 GB, or the small messages of half a year, which a link that stays up for months sends.
+  static constexpr std::uint64_t kRecordsAKey = 1U << 23;
+
+  // The BIO is non-blocking and owned from here on. After so many records that are written here
+  // the others have a new key; the other end counts its own.
+  TlsStream(BioPtr below, const TlsContext& context, TlsRole role,
+            std::uint64_t records_a_key = kRecordsAKey);
   TlsStream(const TlsStream&) = delete;
   TlsStream& operator=(const TlsStream&) = delete;
 
@@ -69,8 +75,11 @@ class TlsStream {
   template <typename Call>
   Step step(Call call);
   [[noreturn]] void fail(int verdict, int system_error);
+  void change_key_if_due();
 
   SslPtr ssl_;
+  std::uint64_t records_a_key_;
+  std::uint64_t records_ = 0;  // written with the key of now
   RefusedCertificate refused_;
   bool handshaken_ = false;
   bool lost_ = false;

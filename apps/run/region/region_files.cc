@@ -117,15 +117,18 @@ std::optional<RegionStatus> read_status(const std::filesystem::path& region_dire
   return diloco::parse_region_status(read_text_file(region_directory / "status.json"));
 }
 
+std::optional<Event> parse_event(std::string line) {
+  const auto json = parse_object(line);
+  if (!json) return std::nullopt;
+  return Event{json->contains("participants") ? "round" : get<std::string>(*json, "event"),
+               get<std::uint64_t>(*json, "round"), get<std::string>(*json, "region"),
+               get<std::string>(*json, "state"), std::move(line)};
+}
+
 std::vector<Event> read_events(const std::filesystem::path& file) {
   std::vector<Event> events;
-  for (std::string& line : lines_of(file)) {
-    const auto json = parse_object(line);
-    if (!json) continue;
-    events.push_back({json->contains("participants") ? "round" : get<std::string>(*json, "event"),
-                      get<std::uint64_t>(*json, "round"), get<std::string>(*json, "region"),
-                      get<std::string>(*json, "state"), std::move(line)});
-  }
+  for (std::string& line : lines_of(file))
+    if (auto event = parse_event(std::move(line))) events.push_back(*std::move(event));
   return events;
 }
 

@@ -58,6 +58,7 @@ struct Event {
   std::string state;  // of a round: hex digest of anchor and outer momentum after it
   std::string json;   // the whole line
 };
+std::optional<Event> parse_event(std::string line);  // none: the line is damaged
 // In file order; damaged lines are left out.
 std::vector<Event> read_events(const std::filesystem::path& file);
 // Of one region's: the state after each round. A round may have been applied again, after a restart

@@ -1,14 +1,37 @@
 #include "apps/run/report/region_history.h"
 
+#include <fstream>
+#include <functional>
 #include <set>
+#include <string>
 #include <utility>
 
 #include "apps/run/config/config.h"
 #include "apps/run/page/format.h"
 #include "apps/run/page/html.h"
 #include "apps/run/region/parse_object.h"
+#include "apps/run/report/thinned_rounds.h"
 
 namespace causeway::run {
+
+namespace {
+
+// One by one: of a run of months they do not fit into memory.
+void read_lines(const std::filesystem::path& file, RegionHistory& history) {
+  ThinnedRounds rounds;
+  std::ifstream lines(file);
+  for (std::string line; std::getline(lines, line);) {
+    if (auto round = parse_round(line)) {
+      history.states[round->round] = std::hash<std::string>{}(std::exchange(round->state, {}));
+      rounds.add(*std::move(round));
+    } else if (auto event = parse_event(line)) {
+      history.events.push_back(*std::move(event));
+    }
+  }
+  history.rounds = rounds.take();
+}
+
+}  // namespace
 
 RegionHistory read_region_history(const std::filesystem::path& region_directory) {
   const auto status = read_status(region_directory);
@@ -17,17 +40,15 @@ RegionHistory read_region_history(const std::filesystem::path& region_directory)
                       " is not the directory of a region that was started: it has no status.json");
   RegionHistory history{.name = status->region,
                         .run_id = status->run_id,
-                        .events = read_events(region_directory / "events.jsonl"),
+                        .events = {},
                         .rounds = {},
+                        .states = {},
                         .status = status,
                         .finished = status->finished,
                         .runs = has_coordinator(region_directory),
                         .steps = status->steps,
                         .result = intra::read_result(region_directory)};
-  std::set<std::uint64_t> seen;
-  for (LoggedRound& round : applied_rounds(region_directory)) {
-    if (seen.insert(round.round).second) history.rounds.push_back(std::move(round));
-  }
+  read_lines(region_directory / "events.jsonl", history);
   return history;
 }
 

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <map>
 #include <optional>
 #include <string>
 #include <vector>
@@ -15,8 +16,11 @@ namespace causeway::run {
 
 struct RegionHistory {
   std::string name, run_id;
-  std::vector<Event> events;        // as they are in events.jsonl
-  std::vector<LoggedRound> rounds;  // each once, in order
+  std::vector<Event> events;  // of events.jsonl, without rounds
+  std::vector<LoggedRound>
+      rounds;  // some of them, in order (thinned_rounds.h), without their states
+  // After each round, the last time that it was applied: a hash of the state, as there may be many.
+  std::map<std::uint64_t, std::size_t> states;
   std::optional<RegionStatus> status;
   bool finished = false;                      // the run is over there
   bool runs = false;                          // a coordinator runs there now

@@ -72,14 +72,14 @@ std::string sameness(const Regions& regions) {
     return "<p>This page knows of one region alone: <code>causeway report</code> with the "
            "directories of all regions compares them, and <code>causeway verify</code> does so by "
            "what they signed.</p>\n";
-  std::map<std::uint64_t, std::string> agreed;
+  std::map<std::uint64_t, std::size_t> agreed;
   std::string digest;
   for (const RegionHistory& region : regions) {
     const auto differs = [&](const std::string& what) {
       return "<p class=\"bad\">The regions differ: " + escape_html(region.name) + " " + what +
              ".</p>\n";
     };
-    for (const auto& [round, state] : states_by_round(region.events)) {
+    for (const auto& [round, state] : region.states) {
       if (agreed.emplace(round, state).first->second != state)
         return differs("has another state after round " + format_count(round));
     }
@@ -119,7 +119,7 @@ std::string table(const Regions& regions) {
   for (const RegionHistory& region : regions) {
     const RegionStatus status = region.status.value_or(RegionStatus{});
     const intra::WorkerResult result = region.result.value_or(intra::WorkerResult{});
-    rows.push_back({region.name, format_count(region.rounds.size()), format_count(steps_of(region)),
+    rows.push_back({region.name, format_count(region.states.size()), format_count(steps_of(region)),
                     timed ? "" : format_loss(loss_of(status.progress), ""),
                     loss_text(validation_of(region), timed),
                     format_bytes(double(status.wan_tx_bytes)),

@@ -11,6 +11,7 @@
 
 #include "apps/run/watch/certificate_end.h"
 #include "apps/run/watch/checkpoint_hook.h"
+#include "apps/run/watch/earlier_rounds.h"
 
 namespace causeway::run {
 namespace {
@@ -212,9 +213,14 @@ RegionMetrics::RegionMetrics(std::string run, std::string region, std::filesyste
       prices_(std::move(prices)),
       credentials_(std::move(credentials)) {
   rounds_.since = Clock::now();
-  for (const LoggedRound& round : applied_rounds(directory_)) count(round);
-  if (rounds_.applied > 0) rounds_.since -= time_since(rounds_.applied_at_s);
   if (auto status = read_status(directory_)) keep_totals(*status);
+}
+
+void RegionMetrics::count_earlier() {
+  EarlierRounds earlier(directory_);
+  while (const auto round = earlier.next()) count(*round);
+  const std::lock_guard lock(mutex_);
+  if (rounds_.applied > 0) rounds_.since -= time_since(rounds_.applied_at_s);
 }
 
 void RegionMetrics::count(const LoggedRound& round, Clock::time_point now) {

@@ -21,12 +21,13 @@ class RegionMetrics {
   // What no change of the host's date moves.
   using Clock = std::chrono::steady_clock;
 
-  // Counts what an earlier process of this region left in events.jsonl.
   // `prices`: of what is sent, if they are given. `credentials`: the files whose end is shown.
   RegionMetrics(std::string run, std::string region, std::filesystem::path directory,
                 Prices prices = {}, inter::Credentials credentials = {});
 
   void count(const LoggedRound& round, Clock::time_point now = Clock::now());
+  // First of all: what earlier processes of this region left in events.jsonl.
+  void count_earlier();
 
   // In Prometheus' text format, version 0.0.4. Read anew each time; without status.json only what
   // the rounds say.

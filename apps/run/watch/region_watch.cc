@@ -17,6 +17,7 @@ namespace {
 constexpr const char* kStarting = "starting: the coordinator is still opening its files";
 constexpr std::chrono::seconds kSilenceMax{10};
 constexpr std::chrono::hours kLookAtCertificatesEvery{24};
+constexpr int kDrawnAtOnce = 1000;  // rounds: some 20 ms
 
 }  // namespace
 
@@ -27,9 +28,11 @@ RegionWatch::RegionWatch(const Config& config, std::string region, std::filesyst
       directory_(std::move(directory)),
       lines_(config.train.steps, k_policy(config).measures() ? 0 : pace(config).rounds()),
       tensorboard_(directory_, 0),
+      earlier_(directory_),
       metrics_(config.name, region_, directory_, prices_of(config), credentials),
       credentials_(std::move(credentials)) {
   if (metrics.empty()) return;
+  metrics_.count_earlier();  // which takes long after a long run, and is for nobody else
   server_.emplace(inter::parse_endpoint(metrics),
                   MetricsPages{.metrics = [this](const std::string& by) { return scraped(by); },
                                .not_healthy = [this] { return not_healthy(); },
@@ -40,6 +43,7 @@ RegionWatch::RegionWatch(const Config& config, std::string region, std::filesyst
 void RegionWatch::beat() {
   const auto now = std::chrono::steady_clock::now();
   beat_ = now;
+  if (earlier_ && first_) draw();
   const bool looked = looked_at_certificates_ != kNever;
   if (looked && now < looked_at_certificates_ + kLookAtCertificatesEvery) return;
   looked_at_certificates_ = now;
@@ -87,8 +91,15 @@ void RegionWatch::add(const std::string& event) {
   if (!round) return;
   spdlog::info("{}: {}", region_, lines_.next(*round));
   metrics_.count(*round);
+  first_ = first_.value_or(round->round);
+  newer_.push_back(*round);
+  draw();
+}
+
+void RegionWatch::draw() {
   try {
-    draw(*round);
+    tensorboard_.write();  // before more of it waits in memory
+    draw_some();
     tensorboard_.write();
   } catch (const std::system_error& error) {
     if (!std::exchange(curves_refused_, true))
@@ -99,14 +110,19 @@ void RegionWatch::add(const std::string& event) {
     spdlog::info("{}: the curves have all rounds again", region_);
 }
 
-void RegionWatch::draw(const LoggedRound& round) {
-  if (!begun_) {
-    for (const LoggedRound& earlier : applied_rounds(directory_)) {
-      if (earlier.round < round.round) tensorboard_.add(sample_of(earlier));
+// This thread leads rounds, and all that earlier processes of a long run saw would keep it for
+// seconds.
+void RegionWatch::draw_some() {
+  for (int left = kDrawnAtOnce; earlier_ && left > 0; --left) {
+    const std::optional<LoggedRound> round = earlier_->next();
+    if (!round) {
+      earlier_.reset();
+    } else if (round->round < *first_) {
+      tensorboard_.add(sample_of(*round));
     }
-    begun_ = true;
   }
-  tensorboard_.add(sample_of(round));
+  if (earlier_) return;
+  for (; !newer_.empty(); newer_.pop_front()) tensorboard_.add(sample_of(newer_.front()));
 }
 
 }  // namespace causeway::run

@@ -4,12 +4,15 @@
 
 #include <atomic>
 #include <chrono>
+#include <cstdint>
+#include <deque>
 #include <filesystem>
 #include <mutex>
 #include <optional>
 #include <string>
 
 #include "apps/run/config/config.h"
+#include "apps/run/watch/earlier_rounds.h"
 #include "apps/run/watch/metrics_server.h"
 #include "apps/run/watch/region_metrics.h"
 #include "apps/run/watch/round_line.h"
@@ -24,7 +27,8 @@ class RegionWatch {
   // it cannot be bound. `credentials`: the files that this region works with.
   RegionWatch(const Config& config, std::string region, std::filesystem::path directory,
               const std::string& metrics, inter::Credentials credentials = {});
-  // Called every second by the thread whose health is shown, once it has opened its files.
+  // Called every second by the thread whose health is shown, once it has opened its files: the one
+  // that calls add().
   void beat();
   // Why it is not healthy, and the region not ready, in a sentence; empty: it is. Any thread.
   std::string not_healthy() const;
@@ -39,14 +43,17 @@ class RegionWatch {
  private:
   std::string scraped(const std::string& scraper);
   void look_at_certificates() const;
-  void draw(const LoggedRound& round);
+  void draw();
+  void draw_some();
 
   std::string region_;
   std::filesystem::path directory_;
   RoundLines lines_;
   Tensorboard tensorboard_;
-  bool begun_ = false;           // TensorBoard's files hold what earlier processes saw, or are to
-  bool curves_refused_ = false;  // by the disk
+  std::optional<EarlierRounds> earlier_;  // that TensorBoard's files are still to have
+  std::optional<std::uint64_t> first_;    // round of this process
+  std::deque<LoggedRound> newer_;         // which come after those
+  bool curves_refused_ = false;           // by the disk
   RegionMetrics metrics_;
   mutable std::mutex mutex_;  // of scrapes_
   Scrapes scrapes_;

@@ -6,6 +6,7 @@
 
 #include "apps/run/page/format.h"
 #include "apps/run/region/parse_object.h"
+#include "apps/run/watch/earlier_rounds.h"
 
 namespace causeway::run {
 namespace {
@@ -36,6 +37,7 @@ std::optional<LoggedRound> parse_round(const std::string& line) {
   round.time_unix_s = get<double>(*json, "time_unix_s");
   round.left_s = number_in(*json, "left_s");
   round.waited_for = get<std::string>(*json, "waited_for");
+  round.state = get<std::string>(*json, "state");
   return round;
 }
 
@@ -52,9 +54,8 @@ Sample sample_of(const LoggedRound& round) {
 
 std::vector<LoggedRound> applied_rounds(const std::filesystem::path& region_directory) {
   std::vector<LoggedRound> rounds;
-  for (const Event& event : read_events(region_directory / "events.jsonl")) {
-    if (auto round = parse_round(event.json)) rounds.push_back(*std::move(round));
-  }
+  EarlierRounds all(region_directory);
+  while (auto round = all.next()) rounds.push_back(*std::move(round));
   return rounds;
 }
 

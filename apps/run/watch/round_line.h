@@ -25,6 +25,7 @@ struct LoggedRound {
   double wait_s = 0;                  // in all but inner steps
   double time_unix_s = 0;             // when it was applied
   std::string waited_for;             // the member that was waited for longest; empty: none
+  std::string state = {};             // hex digest of anchor and outer momentum after it
   std::optional<double> left_s = {};  // that the run still takes
 };
 

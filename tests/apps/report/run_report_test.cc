@@ -1,12 +1,16 @@
 #include "apps/run/report/run_report.h"
 
+#include <algorithm>
+#include <cstdint>
 #include <fstream>
+#include <string>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
 
 #include "apps/run/config/config.h"
+#include "apps/run/report/thinned_rounds.h"
 #include "tests/apps/temporary.h"
 
 namespace causeway::run {
@@ -114,6 +118,38 @@ TEST_F(RunReportTest, ARoundThatWasAppliedAgainCountsAsItWasTheLastTime) {
       << round_event("west", 2, "s2").dump() << "\n";
   EXPECT_THAT(run_report({east, read_region_history(directory_ / "west")}),
               HasSubstr("These regions hold the same bits"));
+}
+
+// Of a run of months more rounds than fit into memory, and than a screen can show.
+TEST_F(RunReportTest, OfManyRoundsItKeepsSomeAndComparesAll) {
+  constexpr std::uint64_t kRounds = 50'000;
+  for (const char* const region : {"east", "west"}) {
+    history(region);
+    std::string events;
+    for (std::uint64_t round = 0; round < kRounds; ++round) {
+      const std::string state = round == 777 && region == std::string("west") ? "other" : "same";
+      events += R"({"round": )" + std::to_string(round) + R"(, "participants": [], "state": ")" +
+                state + "\"" + (round == 2001 ? R"(, "val_loss": 4.75)" : "") + "}\n";
+    }
+    directory_.write(region + std::string("/events.jsonl"), events);
+  }
+  const RegionHistory east = read_region_history(directory_ / "east");
+  EXPECT_LE(east.rounds.size(), ThinnedRounds::kKeptMax);
+  EXPECT_GE(east.rounds.size(), ThinnedRounds::kKeptMax / 2);
+  EXPECT_EQ(east.rounds.front().round, 0);
+  EXPECT_EQ(east.rounds.back().round, kRounds - 1);
+  std::uint64_t longest = 0;
+  for (std::size_t i = 1; i < east.rounds.size(); ++i)
+    longest = std::max(longest, east.rounds[i].round - east.rounds[i - 1].round);
+  EXPECT_EQ(longest, 4);
+  EXPECT_EQ(std::ranges::count_if(
+                east.rounds, [](const LoggedRound& round) { return round.val_loss.has_value(); }),
+            1)
+      << "a validation stays, whatever its round";
+  const std::string html = run_report({east});
+  EXPECT_THAT(html, HasSubstr("50,000"));
+  EXPECT_THAT(run_report({east, read_region_history(directory_ / "west")}),
+              HasSubstr("The regions differ: west has another state after round 777"));
 }
 
 TEST_F(RunReportTest, OfOneRegionClaimsNothingOfTheOthers) {

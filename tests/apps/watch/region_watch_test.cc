@@ -38,6 +38,29 @@ TEST(RegionWatch, TensorBoardHasEachRoundAtOnceAndThoseOfEarlierProcesses) {
   EXPECT_EQ(tensorboard_bytes(directory) - two, two - one);
 }
 
+// The thread that is told of them leads rounds, and a run of months has many.
+TEST(RegionWatch, TensorBoardGetsManyEarlierRoundsSomeAtATime) {
+  const TemporaryDirectory directory, at_once;
+  const Config config = load_text(kSmallConfig);
+  constexpr int kEarlier = 5000;
+  RegionWatch all(config, "east", at_once.path(), "");
+  std::string earlier;
+  for (int round = 0; round < kEarlier; ++round) {
+    all.add(event(round));
+    earlier += event(round) + "\n";
+  }
+  directory.write("events.jsonl", earlier);
+  RegionWatch watch(config, "east", directory.path(), "");
+  watch.add(event(kEarlier));
+  all.add(event(kEarlier));
+  EXPECT_LT(tensorboard_bytes(directory), tensorboard_bytes(at_once) / 2);
+  for (int second = 0; second < kEarlier / 100; ++second) watch.beat();
+  EXPECT_EQ(tensorboard_bytes(directory), tensorboard_bytes(at_once));
+  watch.add(event(kEarlier + 1));
+  all.add(event(kEarlier + 1));
+  EXPECT_EQ(tensorboard_bytes(directory), tensorboard_bytes(at_once));
+}
+
 // Whoever restarts what is not healthy is to be patient while a long ledger is read.
 TEST(RegionWatch, IsNotHealthyBeforeItsFirstBeat) {
   const TemporaryDirectory directory;

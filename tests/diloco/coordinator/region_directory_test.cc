@@ -66,6 +66,25 @@ TEST(RegionDirectory, IsResumedWithWhatWasSaved) {
   EXPECT_EQ(resumed.state().raft.term, term);
 }
 
+// A certificate that was renewed has the same key. After years all signatures take minutes.
+TEST(RegionDirectory, ARenewedCertificateDoesNotLetAllSignaturesBeCheckedAgain) {
+  LoneRegion region;
+  region.begin();
+  region.directory_.close();
+  CoordinatorOptions options = region.options_;
+  options.start = Start::resume;
+  const auto noted_by_a_start = [&options] {
+    EXPECT_FALSE(RegionDirectory(options).open());
+    return read_file(options.directory / "ledger" / "checked-signatures").value_or("");
+  };
+  const std::filesystem::path certificate = options.mesh.credentials.certificate;
+  const std::string noted = noted_by_a_start();
+  const std::string before = read_file(certificate).value_or("");
+  inter::renew_region(certificate.parent_path(), "a");
+  EXPECT_NE(read_file(certificate), before);
+  EXPECT_EQ(noted_by_a_start(), noted);
+}
+
 TEST(RegionDirectory, SaysWhichSettingsChangedSinceItWasLastOpened) {
   const LoneRegion region;
   const auto told = [&](const std::string& settings) {

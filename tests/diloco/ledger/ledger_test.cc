@@ -324,7 +324,7 @@ TEST_F(LedgerTest, CutsOffAnUnfinishedEntryAtAnyLength) {
 // Opens a ledger whose signatures are the content and a mark, and counts those that are checked.
 class SignedLedger : public LedgerTest {
  protected:
-  std::unique_ptr<Ledger> open(const std::string& certificate = "cert-1") {
+  std::unique_ptr<Ledger> open(const std::string& key = "key-1") {
     checks_ = 0;
     return std::make_unique<Ledger>(
         path(), [](const std::string& content) { return content + "!"; },
@@ -332,10 +332,10 @@ class SignedLedger : public LedgerTest {
           ++checks_;
           return signature == content + "!";
         },
-        certificate);
+        key);
   }
-  int checks_of_a_start(const std::string& certificate = "cert-1") {
-    open(certificate);
+  int checks_of_a_start(const std::string& key = "key-1") {
+    open(key);
     return checks_;
   }
   // In one life of its process.
@@ -367,7 +367,7 @@ TEST_F(SignedLedger, IsCheckedOnceAndFromThereOn) {
   EXPECT_EQ(checks_of_a_start(), 0);
   EXPECT_EQ(open()->committed(), 7U);
   const Digest head = open()->head();
-  EXPECT_EQ(head, Ledger(path()).head()) << "whoever has no certificate reads the same";
+  EXPECT_EQ(head, Ledger(path()).head()) << "whoever has no key reads the same";
 }
 
 TEST_F(SignedLedger, OfALongLifeIsNotCheckedAllAtTheNextStart) {
@@ -375,11 +375,11 @@ TEST_F(SignedLedger, OfALongLifeIsNotCheckedAllAtTheNextStart) {
   EXPECT_EQ(checks_of_a_start(), 0) << "it was noted on the way";
 }
 
-TEST_F(SignedLedger, IsCheckedAgainWithAnotherCertificate) {
+TEST_F(SignedLedger, IsCheckedAgainWithAnotherKey) {
   write(0, 5);
   checks_of_a_start();
-  EXPECT_EQ(checks_of_a_start("cert-2"), 5);
-  EXPECT_EQ(checks_of_a_start("cert-2"), 0);
+  EXPECT_EQ(checks_of_a_start("key-2"), 5);
+  EXPECT_EQ(checks_of_a_start("key-2"), 0);
 }
 
 // The chain of the entries' hashes leaves signatures out.

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <functional>
+#include <string>
 #include <utility>
 
 #include "inter/tls/pki.h"
@@ -21,8 +22,21 @@ class TlsStreams : public testing::Test {
     BIO *near = nullptr, *far = nullptr;
     ASSERT_EQ(BIO_new_bio_pair(&near, 0, &far, 0), 1);
     near_ = near;
-    client_.emplace(BioPtr(near), context("a", TlsRole::client), TlsRole::client);
-    server_.emplace(BioPtr(far), context("b", TlsRole::server), TlsRole::server);
+    const TlsContext client = context("a", TlsRole::client);
+    SSL_CTX_set_msg_callback(client.get(), note_message);
+    SSL_CTX_set_msg_callback_arg(client.get(), this);
+    client_.emplace(BioPtr(near), client, TlsRole::client, kRecordsAKey);
+    server_.emplace(BioPtr(far), context("b", TlsRole::server), TlsRole::server, kRecordsAKey);
+  }
+
+  // Of the client's.
+  static void note_message(int written, int, int kind, const void* message, std::size_t size, SSL*,
+                           void* self) {
+    const bool new_key = kind == SSL3_RT_HANDSHAKE && size > 0 &&
+                         *static_cast<const unsigned char*>(message) == SSL3_MT_KEY_UPDATE;
+    if (!new_key) return;
+    auto& streams = *static_cast<TlsStreams*>(self);
+    ++(written == 1 ? streams.new_keys_ : streams.new_keys_there_);
   }
 
   TlsContext context(const std::string& region, TlsRole role) {
@@ -59,8 +73,11 @@ class TlsStreams : public testing::Test {
     return "";
   }
 
+  static constexpr std::uint64_t kRecordsAKey = 1000;
+
   test::TemporaryDirectory directory_;
-  BIO* near_ = nullptr;  // the client's
+  int new_keys_ = 0, new_keys_there_ = 0;  // of the client's writing, and of the server's
+  BIO* near_ = nullptr;                    // the client's
   std::optional<TlsStream> client_, server_;
 };
 
@@ -100,6 +117,37 @@ TEST_F(TlsStreams, AFullStreamGoesOnWhereItStopped) {
   }
   EXPECT_TRUE(waited);
   EXPECT_EQ(arrived, all);
+}
+
+TEST_F(TlsStreams, WhoeverWritesManyRecordsTakesNewKeys) {
+  shake_hands();
+  for (std::uint64_t i = 0; i < 3 * kRecordsAKey; ++i) {
+    client_->write(bytes_of(std::to_string(i)));
+    ASSERT_EQ(read(*server_), std::pair(Outcome::done, std::to_string(i)));
+  }
+  EXPECT_EQ(new_keys_, 2);
+  EXPECT_EQ(new_keys_there_, 0) << "which has written nothing";
+  server_->write(bytes_of("one"));
+  EXPECT_EQ(read(*client_), std::pair(Outcome::done, std::string("one")));
+  for (std::uint64_t i = 0; i < 100 * kRecordsAKey; ++i) {
+    server_->write(bytes_of("x"));
+    read(*client_);
+  }
+  EXPECT_EQ(new_keys_there_, 100) << "one for so many, however often";
+}
+
+TEST_F(TlsStreams, AFullStreamTakesNewKeysToo) {
+  shake_hands();
+  std::size_t sent = 0, arrived = 0;
+  while (sent < 100 * kRecordsAKey) {
+    while (client_->write(bytes_of("x")).outcome == Outcome::done) ++sent;
+    for (auto more = read(*server_); more.first == Outcome::done; more = read(*server_)) {
+      ASSERT_EQ(more.second.find_first_not_of('x'), std::string::npos);
+      arrived += more.second.size();
+    }
+    ASSERT_GE(arrived, sent);
+  }
+  EXPECT_GE(new_keys_, 90);
 }
 
 TEST_F(TlsStreams, APeerThatSaysSoHasEndedIt) {
