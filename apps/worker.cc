@@ -21,6 +21,7 @@
 #include "apps/run/region/worker_placement.h"
 #include "apps/run/watch/begin_log.h"
 #include "diloco/files/file_io.h"
+#include "intra/base/usable_cores.h"
 #include "intra/collective/collective.h"
 #include "intra/cuda/jobs/backend.h"
 #include "intra/worker/rank_claim.h"
@@ -77,7 +78,11 @@ void choose_cores(const run::Config& config, const std::string& region,
   const run::WorkerPlacement placement =
       run::place_worker("/sys", run::allowed_cores(), seat, config.binds_to_numa);
   if (!placement.cores.empty()) run::run_on(placement.cores);
-  spdlog::info("rank {}: {}", launched.rank, placement.text);
+  const intra::UsableCores usable = intra::usable_cores();
+  const std::string quota =
+      usable.quota == 0 ? ""
+                        : fmt::format("; {} gives the time of {:.3g} cores", usable.limit, usable.quota);
+  spdlog::info("rank {}: {}{}", launched.rank, placement.text, quota);
 }
 
 run::StartNeeds start_needs(const WorkerFlags& flags, const intra::WorkerOptions& options,
