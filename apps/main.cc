@@ -217,6 +217,7 @@ void add_subcommands(CLI::App& app, int& exit_code) {
 }  // namespace
 
 int main(int argc, char** argv) {
+  causeway::run::end_at_stop_signals_as_first_process();
   causeway::run::occupy_standard_streams();
   if (argc > 1 && computes(argc, argv)) causeway::run::prepare_openmp(argv);
   causeway::run::begin_log();

@@ -1,5 +1,6 @@
 """What a process lacks at its start and the world may mend is waited for, with a line, and then ends it with exit code 75."""
 import os
+import pathlib
 import shutil
 import signal
 import socket
@@ -95,6 +96,16 @@ class Start(RunByHand):
             self.assertEqual(told.returncode, TRY_AGAIN, told.stderr)
             self.assertIn("no more threads can be started", told.stderr)
             self.assertIn("ulimit -u", told.stderr)
+
+    @unittest.skipUnless(namespaces_allowed(), "no user namespaces here")
+    def test_the_first_process_of_a_container_ends_when_it_is_asked_to(self):
+        for stop in (signal.SIGINT, signal.SIGTERM):
+            container = self.start_program("unshare", "--user", "--map-root-user", "--pid", "--fork", "--mount-proc", CAUSEWAY,
+                                           "status", "--watch", f"127.0.0.1:{free_port()}", f"127.0.0.1:{free_port()}")
+            wait_until(lambda: "NOT SEEN" in container.log.read_text(), "a table", container)
+            first = pathlib.Path(f"/proc/{container.pid}/task/{container.pid}/children").read_text()
+            os.kill(int(first), stop)
+            self.finish(container, code=130)
 
     def test_a_mistake_is_not_waited_for(self):
         address = f"127.0.0.1:{free_port()}"

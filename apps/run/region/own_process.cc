@@ -96,6 +96,11 @@ void restore_signals() {
   std::signal(SIGPIPE, SIG_DFL);
 }
 
+void end_at_stop_signals_as_first_process() {
+  if (::getpid() != 1) return;
+  for (const int signal : stop_signals()) std::signal(signal, [](int) { _exit(130); });
+}
+
 void outlive_readers() {
   std::signal(SIGPIPE, SIG_IGN);
 }

@@ -26,6 +26,10 @@ void watch_stop_signals();
 bool stop_requested();   // true after the first signal
 void restore_signals();  // for a process just forked, before it becomes another program
 
+// Of the first process of a container (docker run, a pod): what nobody handles or waits for does
+// not end it, as it ends any other. After this it does, with 130. To be called first of all.
+void end_at_stop_signals_as_first_process();
+
 // What nobody reads any more (| head) fails to be written, and does not end this process: for
 // programs whose work is worth more than their output.
 void outlive_readers();
