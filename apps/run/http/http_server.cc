@@ -241,8 +241,10 @@ class HttpServer::Implementation {
       else
         answer = co_await handler_(*request, give);
     }
+    // Every page is of this moment: a proxy between must keep none.
     std::string text = fmt::format(
-        "HTTP/1.1 {} {}\r\nContent-Type: {}\r\nContent-Length: {}\r\nConnection: close\r\n\r\n",
+        "HTTP/1.1 {} {}\r\nContent-Type: {}\r\nContent-Length: {}\r\nCache-Control: no-store\r\n"
+        "Connection: close\r\n\r\n",
         answer.status, reason_phrase(answer.status), answer.type, answer.text.size());
     if (!request || request->method != "HEAD") text += answer.text;
     co_await asio::async_write(client.socket, asio::buffer(text),
