@@ -296,7 +296,8 @@ listen = "{self.addresses[REGIONS[2]]}"
         config = self.config(addresses=self.addresses)
         first = self.worker(config, "us-east")
         wait_until((self.region_directory("us-east") / "worker-0.lock").exists, "the first worker", first)
-        self.assertIn("a worker of this rank runs", self.finish(self.worker(config, "us-east"), code=2))
+        second = self.start("worker", config, "--region", "us-east", "--directory", self.region_directory("us-east"), "--start-wait", 0)
+        self.assertIn("a worker of this rank runs", self.finish(second, code=75))
         first.terminate()
 
     def test_t5_a_fork_begins_with_its_parents_weights_and_refuses_its_parents_regions(self):
