@@ -152,7 +152,10 @@ run::StartNeeds start_needs(const diloco::CoordinatorOptions& options, const std
   run::StartNeeds needs{.who = options.region,
                         .directory = options.directory,
                         .credentials = options.mesh.credentials,
-                        .listens = {}};
+                        .listens = {},
+                        .lock = options.directory / "ledger" / "lock",
+                        .lock_is_held = "another coordinator uses " + options.directory.string() +
+                                        ": stop it, or give this one a directory of its own"};
   if (!options.mesh.dial_only) needs.listens.push_back(options.mesh.bind);
   if (options.worker_listen) needs.listens.push_back(*options.worker_listen);
   if (!metrics.empty()) needs.listens.push_back(inter::parse_endpoint(metrics));

@@ -205,6 +205,7 @@ int run_to_the_end(asio::io_context& context, const std::function<asio::awaitabl
 }
 
 int run_follow(const FollowFlags& flags) {
+  run::raise_open_files_limit();
   run::outlive_readers();
   const run::Config config = run::load_config(flags.config, flags.overrides);
   run::FollowOptions options = follow_options(config, flags);

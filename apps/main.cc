@@ -148,11 +148,13 @@ int report_place(const std::filesystem::filesystem_error& error) {
   return report(text, causeway::inter::is_out_of_room(error) ? kNoRoom : 2);
 }
 
-// On several threads, in this process.
-bool computes(std::string_view subcommand) {
+// On several threads, in this process. Options may stand before the subcommand.
+bool computes(int argc, char** argv) {
   constexpr std::array<std::string_view, 6> kComputing{"worker",   "tune",   "eval",
                                                        "generate", "replay", "follow"};
-  return std::ranges::find(kComputing, subcommand) != kComputing.end();
+  return std::any_of(argv + 1, argv + argc, [&](std::string_view word) {
+    return std::ranges::find(kComputing, word) != kComputing.end();
+  });
 }
 
 // Of every subcommand, before or behind its name.
@@ -215,8 +217,9 @@ void add_subcommands(CLI::App& app, int& exit_code) {
 }  // namespace
 
 int main(int argc, char** argv) {
+  causeway::run::end_at_stop_signals_as_first_process();
   causeway::run::occupy_standard_streams();
-  if (argc > 1 && computes(argv[1])) causeway::run::wait_passively(argv);
+  if (argc > 1 && computes(argc, argv)) causeway::run::prepare_openmp(argv);
   causeway::run::begin_log();
   std::signal(SIGXFSZ, SIG_IGN);  // a file that may not grow is an error of the write
   causeway::run::explain_bus_errors();

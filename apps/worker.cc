@@ -6,6 +6,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <system_error>
 
 #include <fmt/format.h>
 #include <spdlog/spdlog.h>
@@ -21,6 +22,7 @@
 #include "apps/run/region/worker_placement.h"
 #include "apps/run/watch/begin_log.h"
 #include "diloco/files/file_io.h"
+#include "intra/base/usable_cores.h"
 #include "intra/collective/collective.h"
 #include "intra/cuda/jobs/backend.h"
 #include "intra/worker/rank_claim.h"
@@ -77,7 +79,15 @@ void choose_cores(const run::Config& config, const std::string& region,
   const run::WorkerPlacement placement =
       run::place_worker("/sys", run::allowed_cores(), seat, config.binds_to_numa);
   if (!placement.cores.empty()) run::run_on(placement.cores);
-  spdlog::info("rank {}: {}", launched.rank, placement.text);
+  const intra::UsableCores usable = intra::usable_cores();
+  const std::string quota = usable.quota == 0 ? ""
+                                              : fmt::format("; {} gives the time of {:.3g} cores",
+                                                            usable.limit, usable.quota);
+  spdlog::info("rank {}: {}{}", launched.rank, placement.text, quota);
+}
+
+std::filesystem::path lock_of(const std::filesystem::path& directory, std::uint32_t rank) {
+  return directory / fmt::format("worker-{}.lock", rank);
 }
 
 run::StartNeeds start_needs(const WorkerFlags& flags, const intra::WorkerOptions& options,
@@ -86,7 +96,9 @@ run::StartNeeds start_needs(const WorkerFlags& flags, const intra::WorkerOptions
                         .directory = options.directory,
                         .credentials = {},
                         .listens = {},
-                        .meets_at = launched.meeting_host};
+                        .meets_at = launched.meeting_host,
+                        .lock = lock_of(options.directory, options.rank),
+                        .lock_is_held = intra::rank_is_taken(options.directory)};
   if (!options.coordinator.empty())
     needs.credentials = inter::credentials_in(options.certificates, flags.region);
   return needs;
@@ -94,9 +106,10 @@ run::StartNeeds start_needs(const WorkerFlags& flags, const intra::WorkerOptions
 
 diloco::Descriptor claim(const std::filesystem::path& directory, std::uint32_t rank) {
   diloco::create_private_directories(directory);
-  auto lock = diloco::lock_file(directory / fmt::format("worker-{}.lock", rank));
+  auto lock = diloco::lock_file(lock_of(directory, rank));
   if (lock) return std::move(*lock);
-  throw run::ConfigError(fmt::format("--rank {}: {}", rank, intra::rank_is_taken(directory)));
+  throw std::system_error(std::make_error_code(std::errc::resource_unavailable_try_again),
+                          fmt::format("--rank {}: {}", rank, intra::rank_is_taken(directory)));
 }
 
 int run_worker(const WorkerFlags& flags) {

@@ -66,14 +66,14 @@ void check_maps_differ(const std::vector<WanMap>& maps) {
   }
 }
 
-tcp::endpoint resolve_for(const std::string& flag, const inter::Endpoint& endpoint) {
+std::vector<tcp::endpoint> resolve_for(const std::string& flag, const inter::Endpoint& endpoint) {
   asio::io_context context;
   std::error_code error;
   const auto found =
       tcp::resolver(context).resolve(endpoint.host, std::to_string(endpoint.port), error);
   if (error)
     throw CLI::ValidationError(flag, "cannot resolve " + endpoint.host + ": " + error.message());
-  return *found.begin();
+  return {found.begin(), found.end()};
 }
 
 }  // namespace causeway::apps

@@ -25,8 +25,9 @@ WanMap parse_wan_map(const std::string& text);
 // CLI::ValidationError naming both. One link may have several to different targets.
 void check_maps_differ(const std::vector<WanMap>& maps);
 
-// Looks the name up. Throws CLI::ValidationError naming `flag`.
-asio::ip::tcp::endpoint resolve_for(const std::string& flag, const inter::Endpoint& endpoint);
+// Looks the name up, which may have several addresses. Throws CLI::ValidationError naming `flag`.
+std::vector<asio::ip::tcp::endpoint> resolve_for(const std::string& flag,
+                                                 const inter::Endpoint& endpoint);
 
 // With brackets around an IPv6 address.
 template <typename Protocol>

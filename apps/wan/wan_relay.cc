@@ -178,18 +178,25 @@ class RelayCommand {
                          inter::to_string(map.target), pair});
   }
   std::string listen(const WanMap& map) {
-    const tcp::endpoint target = resolve_for("--map", map.target);
-    const tcp::endpoint where = resolve_for("--map", map.listen);
+    const std::vector<tcp::endpoint> targets = resolve_for("--map", map.target);
+    const tcp::endpoint where = resolve_for("--map", map.listen).front();
     try {
       if (map.udp)
-        return to_text(
-            relay_->open_datagrams(map.from, map.to, datagrams(target), datagrams(where)));
+        return to_text(relay_->open_datagrams(map.from, map.to, datagrams(ipv4_first(targets)),
+                                              datagrams(where)));
       return to_text(relay_->open(
-          map.from, map.to, [target] { return target; }, where));
+          map.from, map.to, [targets] { return targets; }, where));
     } catch (const std::system_error& error) {
       if (error.code() == wan_sim::Errc::bad_scenario) throw;
       inter::throw_cannot_listen(map.listen, error.code());
     }
+  }
+  // Nobody tells a sender of datagrams that it has the wrong one of two addresses. Who listens at
+  // all of them hears either, and more listen at IPv4's alone than at the other alone.
+  static tcp::endpoint ipv4_first(const std::vector<tcp::endpoint>& targets) {
+    const auto found = std::ranges::find_if(
+        targets, [](const tcp::endpoint& one) { return one.address().is_v4(); });
+    return found == targets.end() ? targets.front() : *found;
   }
   static asio::ip::udp::endpoint datagrams(const tcp::endpoint& endpoint) {
     return {endpoint.address(), endpoint.port()};

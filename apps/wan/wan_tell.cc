@@ -27,10 +27,10 @@ std::string said_in(const wan_sim::HttpReply& reply) {
 std::string tell_over_http(const std::string& where, const std::string& command) {
   std::string host = where.substr(kScheme.size());
   while (host.ends_with('/')) host.pop_back();
-  const auto server = resolve_for("--tell", inter::parse_endpoint(host));
+  const auto servers = resolve_for("--tell", inter::parse_endpoint(host));
   const auto question = kQuestions.find(command);
-  return said_in(question != kQuestions.end() ? wan_sim::http_ask(server, question->second)
-                                              : wan_sim::http_ask(server, "/command", command));
+  return said_in(question != kQuestions.end() ? wan_sim::http_ask(servers, question->second)
+                                              : wan_sim::http_ask(servers, "/command", command));
 }
 
 }  // namespace

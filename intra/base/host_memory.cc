@@ -6,7 +6,8 @@
 #include <map>
 #include <optional>
 #include <sstream>
-#include <vector>
+
+#include "intra/base/control_groups.h"
 
 namespace causeway::intra {
 namespace {
@@ -28,42 +29,14 @@ std::map<std::string, std::uint64_t> numbers_in(const fs::path& file) {
   return numbers;
 }
 
-std::optional<std::uint64_t> number_in(const fs::path& file) {
-  std::uint64_t value = 0;
-  if (std::ifstream(file) >> value) return value;
-  return std::nullopt;  // no such file, or "max"
-}
-
 std::uint64_t or_zero(const std::map<std::string, std::uint64_t>& numbers,
                       const std::string& name) {
   const auto found = numbers.find(name);
   return found == numbers.end() ? 0 : found->second;
 }
 
-// A control group and those around it, as far as they can be seen from here.
-struct Group {
-  fs::path directory;
-  bool v2 = true;
-};
-std::vector<Group> groups(const fs::path& root) {
-  std::vector<Group> found;
-  std::ifstream stream(root / "proc/self/cgroup");
-  for (std::string line; std::getline(stream, line);) {
-    const std::size_t first = line.find(':'), second = line.find(':', first + 1);
-    if (first == std::string::npos || second == std::string::npos) continue;
-    const std::string controllers = line.substr(first + 1, second - first - 1);
-    const bool v2 = controllers.empty();
-    if (!v2 && ("," + controllers + ",").find(",memory,") == std::string::npos) continue;
-    const fs::path mount = root / (v2 ? "sys/fs/cgroup" : "sys/fs/cgroup/memory");
-    fs::path own = fs::path(line.substr(second + 1)).relative_path();
-    for (; !own.empty(); own = own.parent_path()) found.push_back({mount / own, v2});
-    found.push_back({mount, v2});
-  }
-  return found;
-}
-
 // What a group has of files can be let go.
-std::uint64_t used_bytes(const Group& group) {
+std::uint64_t used_bytes(const ControlGroup& group) {
   const auto used =
       number_in(group.directory / (group.v2 ? "memory.current" : "memory.usage_in_bytes"));
   const auto parts = numbers_in(group.directory / "memory.stat");
@@ -79,7 +52,7 @@ HostMemory host_memory(const fs::path& root) {
   HostMemory memory{.total_bytes = or_zero(host, "MemTotal") + or_zero(host, "SwapTotal"),
                     .available_bytes = or_zero(host, "MemAvailable") + or_zero(host, "SwapFree"),
                     .limit = {}};
-  for (const Group& group : groups(root)) {
+  for (const ControlGroup& group : control_groups(root, "memory")) {
     const auto limit =
         number_in(group.directory / (group.v2 ? "memory.max" : "memory.limit_in_bytes"));
     if (!limit) continue;
@@ -95,7 +68,7 @@ HostMemory host_memory(const fs::path& root) {
 
 std::uint64_t memory_kills(const fs::path& root) {
   std::uint64_t kills = or_zero(numbers_in(root / "proc/vmstat"), "oom_kill");
-  for (const Group& group : groups(root)) {
+  for (const ControlGroup& group : control_groups(root, "memory")) {
     const auto events =
         numbers_in(group.directory / (group.v2 ? "memory.events" : "memory.oom_control"));
     kills = std::max(kills, or_zero(events, "oom_kill"));

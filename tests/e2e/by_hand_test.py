@@ -9,7 +9,7 @@ import sys
 import unittest
 from unittest import mock
 
-from harness import CAUSEWAY, DENSE, REGIONS, EndToEnd, free_port, read_json, wait_until
+from harness import CAUSEWAY, DENSE, REGIONS, EndToEnd, free_port, namespaces_allowed, read_json, wait_until
 from run_by_hand import RunByHand
 
 
@@ -222,6 +222,27 @@ listen = "{self.addresses[REGIONS[2]]}"
         self.assertEqual(policy(None), ["OMP_WAIT_POLICY=passive"])
         self.assertEqual(policy("active"), ["OMP_WAIT_POLICY=active"])
 
+    # A control group's files, as a container sees them, lie where this test can write.
+    @unittest.skipUnless(namespaces_allowed() and len(os.sched_getaffinity(0)) > 1, "no user namespaces here, or one core")
+    def test_a_worker_has_the_threads_that_its_quota_is_good_for_unless_the_user_says_so(self):
+        config = self.config(addresses=self.addresses, workers=(1, 1, 1))
+        self.enterContext(mock.patch.dict(os.environ))
+        os.environ.pop("OMP_NUM_THREADS", None)  # ctest's
+        quota = 'mount -t tmpfs none /sys/fs/cgroup && echo 50000 100000 > /sys/fs/cgroup/cpu.max && exec "$0" "$@"'
+
+        def threads(**told):
+            worker = self.start_program("unshare", "--user", "--map-root-user", "--mount", "sh", "-c", quota, CAUSEWAY, "--log-level", "info", "worker", config,
+                                        "--region", "us-east", "--directory", self.region_directory("us-east"), env=told)
+            wait_until(lambda: "rank 0: cores" in worker.log.read_text(), "its cores", worker)
+            self.assertIn("/sys/fs/cgroup gives the time of 0.5 cores", worker.log.read_text())
+            variables = pathlib.Path(f"/proc/{worker.pid}/environ").read_text().split("\0")
+            worker.kill()
+            worker.wait()
+            return [one for one in variables if one.startswith("OMP_NUM_THREADS=")]
+
+        self.assertEqual(threads(), ["OMP_NUM_THREADS=1"])
+        self.assertEqual(threads(OMP_NUM_THREADS="2"), ["OMP_NUM_THREADS=2"])
+
     def test_a_worker_on_a_full_disk_takes_the_runs_state_and_trains_on(self):
         config = self.config(addresses=self.addresses, steps=5 * 100_000, **DENSE)
         coordinators = self.start_coordinators(config)
@@ -275,7 +296,8 @@ listen = "{self.addresses[REGIONS[2]]}"
         config = self.config(addresses=self.addresses)
         first = self.worker(config, "us-east")
         wait_until((self.region_directory("us-east") / "worker-0.lock").exists, "the first worker", first)
-        self.assertIn("a worker of this rank runs", self.finish(self.worker(config, "us-east"), code=2))
+        second = self.start("worker", config, "--region", "us-east", "--directory", self.region_directory("us-east"), "--start-wait", 0)
+        self.assertIn("a worker of this rank runs", self.finish(second, code=75))
         first.terminate()
 
     def test_t5_a_fork_begins_with_its_parents_weights_and_refuses_its_parents_regions(self):

@@ -103,8 +103,9 @@ class InACluster(RunByHand):
         return subprocess.run(container["livenessProbe"]["exec"]["command"], env={**os.environ, "TMPDIR": str(self.directory)}, check=False).returncode
 
     def check_probe_of_one_that_waits(self, container):
-        """Before it has anything to report it is left alone; then it must go on reporting."""
+        """Before there is a coordinator, and before it has anything to report, it is left alone; then it must go on reporting."""
         region = self.region_directory(REGIONS[0])
+        self.assertEqual([self.probe(container) for _ in range(3)], [0] * 3)  # its coordinator has not run yet
         region.mkdir(parents=True)
         for said, codes in (("null", [0, 0, 0]), ("5.25", [0, 1, 1]), ("null", [0, 0])):
             (region / "status.json").write_text(f'{{\n  "reported_unix_s": {said},\n  "finished": false\n}}\n')

@@ -5,6 +5,7 @@ import re
 import shutil
 import signal
 import subprocess
+import tempfile
 import time
 import unittest
 
@@ -137,6 +138,27 @@ class Launch(RunByHand):
             self.assertEqual((waits, code), ([1, 2, 4, 8, 16, 32, 64, 60, 60], 0))
         for final in (2, 3, 4, 130, 143):
             self.assertEqual(self.kept_in_a_job((3, final))[:2], ([], final))
+
+    def slurm_script(self, srun):
+        """region.sbatch as a process, with these programs in place of Slurm's; every step leaves its pid in a file."""
+        tools = pathlib.Path(tempfile.mkdtemp(dir=self.directory))
+        for name, text in (("srun", f"echo $$ >> {tools}/steps; {srun}"), ("scancel", f"kill -TERM $(cat {tools}/steps)"), ("scontrol", "exit 1")):
+            (tools / name).write_text(f"#!/bin/bash\ncd {tools}\n{text}\n")
+            (tools / name).chmod(0o755)
+        script = self.start_program("bash", SOURCE / "deploy/slurm/region.sbatch", env=dict(
+            PATH=f"{tools}:{os.environ['PATH']}", SLURM_JOB_ID="1", SLURM_JOB_NUM_NODES="1", SLURMD_NODENAME="n0",
+            CAUSEWAY_CONFIG="run.toml", CAUSEWAY_REGION=REGIONS[0], CAUSEWAY_DIRECTORY="region"))
+        return tools, script
+
+    def test_a_slurm_job_that_ends_starts_nothing_again_that_died_a_moment_ago(self):
+        # Started again without its coordinator, the worker would wait until the job is killed.
+        worker = "[[ $* != *--kill-on-bad-exit* ]] || { echo >> worker; (($(wc -l < worker) > 1)) || exit 1; }"
+        tools, script = self.slurm_script(f"{worker}; exec sleep 1000")
+        wait_until((tools / "worker").exists, "the worker to die", script)
+        script.send_signal(signal.SIGUSR1)  # time is up
+        self.finish(script, code=124)
+        _, script = self.slurm_script(f"{worker}; if [[ $* == *--gres* ]]; then until [ -e worker ]; do sleep 0.01; done; exit 3; fi; exec sleep 1000")
+        self.finish(script, code=3)  # its coordinator is refused
 
     def test_the_commands_of_the_units_are_ones_that_the_program_takes(self):
         variables = dict(re.findall(r"^(\w+)=(.*)$", (SOURCE / "deploy/systemd/region.env").read_text(), re.M))

@@ -1,5 +1,7 @@
 """What a process lacks at its start and the world may mend is waited for, with a line, and then ends it with exit code 75."""
+import fcntl
 import os
+import pathlib
 import shutil
 import signal
 import socket
@@ -95,6 +97,32 @@ class Start(RunByHand):
             self.assertEqual(told.returncode, TRY_AGAIN, told.stderr)
             self.assertIn("no more threads can be started", told.stderr)
             self.assertIn("ulimit -u", told.stderr)
+
+    def test_a_directory_that_another_process_still_has(self):
+        """As where a region moves to another node: the file system may keep the locks of a node that died for a while."""
+        directory = self.region_directory(REGIONS[0])
+        for subcommand, flags, lock, lacks, begun in (("coordinator", ("--auto",), "ledger/lock", "another coordinator uses", "listening on port"),
+                                                      ("worker", (), "worker-0.lock", "a worker of this rank runs in", "rank 0: cores")):
+            (directory / lock).parent.mkdir(parents=True, exist_ok=True)
+            with (directory / lock).open("w") as held:
+                fcntl.lockf(held, fcntl.LOCK_EX)
+                self.assertIn(lacks, self.finish(self.start_program(*self.command(*flags, *AT_ONCE, subcommand=subcommand)), code=TRY_AGAIN))
+                later = self.start_program(*self.command(*flags, subcommand=subcommand))
+                wait_until(lambda: "waits at most 60 s" in later.log.read_text(), "the line that says what is missing", later)
+                self.assertIn(lacks, later.log.read_text())
+            wait_until(lambda: begun in later.log.read_text(), f"the {subcommand} to go on", later)
+            later.send_signal(signal.SIGTERM)
+            self.finish(later, code=130)
+
+    @unittest.skipUnless(namespaces_allowed(), "no user namespaces here")
+    def test_the_first_process_of_a_container_ends_when_it_is_asked_to(self):
+        for stop in (signal.SIGINT, signal.SIGTERM):
+            container = self.start_program("unshare", "--user", "--map-root-user", "--pid", "--fork", "--mount-proc", CAUSEWAY,
+                                           "status", "--watch", f"127.0.0.1:{free_port()}", f"127.0.0.1:{free_port()}")
+            wait_until(lambda: "NOT SEEN" in container.log.read_text(), "a table", container)
+            first = pathlib.Path(f"/proc/{container.pid}/task/{container.pid}/children").read_text()
+            os.kill(int(first), stop)
+            self.finish(container, code=130)
 
     def test_a_mistake_is_not_waited_for(self):
         address = f"127.0.0.1:{free_port()}"

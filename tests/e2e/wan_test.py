@@ -7,7 +7,7 @@ import socket
 import threading
 import unittest
 
-from harness import EndToEnd, free_port, wait_until
+from harness import CAUSEWAY, EndToEnd, free_port, namespaces_allowed, wait_until
 
 SCENARIO = 'regions = ["eu", "us"]\n[defaults]\nrtt_ms = 4\nrate_mbit_s = 200\n'
 
@@ -77,6 +77,21 @@ class Wan(WanCase):
             _, said = self.start_wan("--map", f"us:eu=[::1]:{server.port},listen=[::1]:0")
             port = int(re.search(r"dial \[::1\]:(\d+)  \(to \[::1\]:", said).group(1))
             self.assertEqual(self.echoed("::1", port), b"hello")
+
+    @unittest.skipUnless(namespaces_allowed() and ipv6_works(), "no user namespaces or no IPv6 here")
+    def test_a_name_with_two_addresses_is_dialled_where_somebody_listens(self):
+        (self.directory / "hosts").write_text("::1 localhost\n127.0.0.1 localhost\n")  # as Debian has it
+
+        def with_both(*command):
+            return self.start_program("unshare", "--user", "--map-root-user", "--mount", "sh", "-c", 'mount --bind hosts /etc/hosts && exec "$0" "$@"', *command)
+
+        with Echo() as target:
+            port, http = free_port(), free_port()
+            wan = with_both(CAUSEWAY, "wan-sim", "wan.toml", "--map", f"us:eu=localhost:{target.port},listen=127.0.0.1:{port}", "--http", http)
+            wait_until(lambda: "Ctrl-C ends it" in wan.log.read_text(), "wan-sim to listen", wan)
+            self.assertEqual(self.echoed("127.0.0.1", port), b"hello")
+            told = with_both(CAUSEWAY, "wan-sim", "--tell", f"http://localhost:{http}", "--command", "fault = 'heal'")
+            self.assertEqual(self.finish(told), "ok\n")
 
     def test_it_holds_more_connections_than_a_shell_lets_a_program_have_files(self):
         listener = self.enterContext(socket.create_server(("127.0.0.1", 0), backlog=200))

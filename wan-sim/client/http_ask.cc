@@ -7,6 +7,7 @@
 
 #include <fmt/format.h>
 #include <asio/co_spawn.hpp>
+#include <asio/connect.hpp>
 #include <asio/io_context.hpp>
 #include <asio/read.hpp>
 #include <asio/redirect_error.hpp>
@@ -25,9 +26,9 @@ constexpr std::string_view kVersion = "HTTP/1.1 ";
 constexpr std::size_t kAnswerBytesMax = 1U << 20;
 constexpr std::chrono::seconds kPatience{30};
 
-asio::awaitable<void> exchange(tcp::socket& socket, tcp::endpoint server, std::string request,
-                               std::string& answer) {
-  co_await socket.async_connect(server, asio::use_awaitable);
+asio::awaitable<void> exchange(tcp::socket& socket, const std::vector<tcp::endpoint>& servers,
+                               std::string request, std::string& answer) {
+  co_await asio::async_connect(socket, servers, asio::use_awaitable);
   co_await asio::async_write(socket, asio::buffer(request), asio::use_awaitable);
   std::error_code closed;
   co_await asio::async_read(socket, asio::dynamic_buffer(answer, kAnswerBytesMax),
@@ -47,9 +48,9 @@ HttpReply reply_in(const std::string& answer) {
 
 }  // namespace
 
-HttpReply http_ask(const tcp::endpoint& server, const std::string& path,
+HttpReply http_ask(const std::vector<tcp::endpoint>& servers, const std::string& path,
                    const std::optional<std::string>& body) {
-  const std::string host = inter::to_text(server);
+  const std::string host = inter::to_text(servers.at(0));
   const std::string request =
       body ? fmt::format("POST {} HTTP/1.1\r\nHost: {}\r\nContent-Length: {}\r\n\r\n{}", path, host,
                          body->size(), *body)
@@ -59,10 +60,11 @@ HttpReply http_ask(const tcp::endpoint& server, const std::string& path,
   std::string answer;
   std::exception_ptr failure;
   bool ended = false;
-  asio::co_spawn(context, exchange(socket, server, request, answer), [&](std::exception_ptr error) {
-    failure = error;
-    ended = true;
-  });
+  asio::co_spawn(context, exchange(socket, servers, request, answer),
+                 [&](std::exception_ptr error) {
+                   failure = error;
+                   ended = true;
+                 });
   context.run_for(kPatience);
   if (failure) std::rethrow_exception(failure);
   if (!ended) throw std::system_error(std::make_error_code(std::errc::timed_out), "no answer");

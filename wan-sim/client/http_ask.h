@@ -3,6 +3,7 @@
 
 #include <optional>
 #include <string>
+#include <vector>
 
 #include <asio/ip/tcp.hpp>
 
@@ -13,8 +14,9 @@ struct HttpReply {
   std::string body;  // without line ends behind it
 };
 
-// A GET, or a POST of `body`. Throws std::system_error if nobody answers within 30 s.
-HttpReply http_ask(const asio::ip::tcp::endpoint& server, const std::string& path,
+// A GET, or a POST of `body`, to the first of these addresses that takes a connection. Throws
+// std::system_error if nobody answers within 30 s.
+HttpReply http_ask(const std::vector<asio::ip::tcp::endpoint>& servers, const std::string& path,
                    const std::optional<std::string>& body = std::nullopt);
 
 // What is wrong, as a reply says it that is no success: its "error", or all of it.

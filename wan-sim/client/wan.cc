@@ -135,7 +135,7 @@ class Wan::Implementation {
   Json ask(const std::string& path, const std::optional<std::string>& body = std::nullopt) const {
     wan_sim::HttpReply reply;
     try {
-      reply = wan_sim::http_ask(server_, path, body);
+      reply = wan_sim::http_ask({server_}, path, body);
     } catch (const std::system_error& error) {
       throw std::runtime_error(std::string("wan-sim does not answer: ") + error.what() + "\n" +
                                child_.said());

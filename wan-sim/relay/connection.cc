@@ -6,6 +6,7 @@
 #include <utility>
 
 #include <asio/co_spawn.hpp>
+#include <asio/connect.hpp>
 #include <asio/redirect_error.hpp>
 #include <asio/use_awaitable.hpp>
 
@@ -134,10 +135,10 @@ asio::awaitable<void> Connection::wait_until(Time time) {
 }
 
 asio::awaitable<bool> Connection::dial(const Relay::Upstream& upstream) {
-  const auto endpoint = upstream();
-  if (!endpoint) co_return false;
+  const Relay::Targets targets = upstream();
   std::error_code error;
-  co_await upstream_.async_connect(*endpoint, asio::redirect_error(asio::use_awaitable, error));
+  co_await asio::async_connect(upstream_, targets.endpoints,
+                               asio::redirect_error(asio::use_awaitable, error));
   if (error) co_return false;
   make_leg_neutral(upstream_);
   co_return true;

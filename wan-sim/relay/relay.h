@@ -16,6 +16,7 @@
 #include <optional>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include <asio/any_io_executor.hpp>
 #include <asio/ip/tcp.hpp>
@@ -48,8 +49,17 @@ inline asio::ip::tcp::endpoint any_loopback_port() {
 // (Errc::bad_scenario), and so does a scenario that this engine cannot honour.
 class Relay : public LiveWan {
  public:
-  // Where `to` listens now, if it does.
-  using Upstream = std::function<std::optional<asio::ip::tcp::endpoint>()>;
+  // Where somebody listens: addresses to try one after the other, as a name may have several.
+  struct Targets {
+    Targets(std::vector<asio::ip::tcp::endpoint> all) : endpoints(std::move(all)) {}
+    Targets(const asio::ip::tcp::endpoint& one) : endpoints{one} {}
+    Targets(const std::optional<asio::ip::tcp::endpoint>& one) {
+      if (one) endpoints = {*one};
+    }
+    std::vector<asio::ip::tcp::endpoint> endpoints;  // none: nobody does now
+  };
+  // Where `to` listens now.
+  using Upstream = std::function<Targets()>;
 
   // The scenario's timeline begins now.
   Relay(asio::any_io_executor executor, Scenario scenario, RelayOptions options = {});

@@ -11,6 +11,7 @@
 #include "apps/run/config/config.h"
 #include "apps/run/doctor/neighbours.h"
 #include "intra/base/host_memory.h"
+#include "intra/base/usable_cores.h"
 
 namespace causeway::run {
 
@@ -56,8 +57,9 @@ Findings judge_disk(const DiskFigures& disk, const Config& config,
 
 // What the kernel and the environment say.
 struct HostFigures {
-  unsigned cores = 1;        // that this process may use
-  double busy_cores = 0;     // of the host's, by whatever ran for a second
+  intra::UsableCores cores = {};
+  unsigned host_cores = 1;   // whoever may use them
+  double busy_cores = 0;     // of these, by whatever ran for a second
   std::string busiest = {};  // the program that had most of it; empty: none stands out
   intra::HostMemory memory = {};
   std::uint64_t open_files_max = 0;  // of a process

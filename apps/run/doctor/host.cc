@@ -1,6 +1,5 @@
 #include "apps/run/doctor/checks.h"
 
-#include <sched.h>
 #include <sys/resource.h>
 #include <unistd.h>
 
@@ -77,8 +76,7 @@ void look_who_is_busy(HostFigures& host) {
   const CpuTicks now = cpu_ticks();
   const double all = now.all - then.all;
   if (all > 0) {
-    host.busy_cores = (1 - (now.idle - then.idle) / all) *
-                      static_cast<double>(std::max(1U, std::thread::hardware_concurrency()));
+    host.busy_cores = (1 - (now.idle - then.idle) / all) * static_cast<double>(host.host_cores);
   }
   std::uint64_t most = 0;
   for (const auto& [program, ticks] : ticks_by_program()) {
@@ -96,14 +94,6 @@ std::uint64_t limit_of(__rlimit_resource resource, rlim_t rlimit::*which) {
   return limit.*which == RLIM_INFINITY ? kNoLimit : limit.*which;
 }
 
-unsigned own_cores() {
-  cpu_set_t set;
-  CPU_ZERO(&set);
-  if (::sched_getaffinity(0, sizeof set, &set) != 0)
-    return std::max(1U, std::thread::hardware_concurrency());
-  return static_cast<unsigned>(std::max(1, CPU_COUNT(&set)));
-}
-
 bool has_cpu_flag(const std::string& flag) {
   std::ifstream file("/proc/cpuinfo");
   for (std::string line; std::getline(file, line);) {
@@ -113,7 +103,12 @@ bool has_cpu_flag(const std::string& flag) {
 }
 
 Finding judge_cpu(const HostFigures& host) {
-  const std::string cores = format_count(host.cores) + (host.cores == 1 ? " core" : " cores");
+  const unsigned count = host.cores.count;
+  const std::string cores =
+      format_count(count) + (count == 1 ? " core" : " cores") +
+      (host.cores.quota == 0
+           ? ""
+           : fmt::format(" ({} gives the time of {:.3g})", host.cores.limit, host.cores.quota));
   if (!host.avx2)
     return warn("processor", cores + " without AVX2",
                 "steps on this CPU are several times slower than on one with AVX2");
@@ -122,10 +117,12 @@ Finding judge_cpu(const HostFigures& host) {
                                               : ", AVX2; bf16 is rounded in software"));
 }
 
+// Where this process gets a part of the host's cores alone, others may keep the rest busy.
 Finding judge_load(const HostFigures& host) {
-  const std::string busy = format_fixed(host.busy_cores, 1) + " of " + format_count(host.cores) +
-                           " cores were busy for a second";
-  if (host.busy_cores <= kBusyCores) return ok("load", busy);
+  const std::string busy = format_fixed(host.busy_cores, 1) + " of " +
+                           format_count(host.host_cores) + " cores were busy for a second";
+  const double for_others = double(host.host_cores) - host.cores.count;
+  if (host.busy_cores <= std::max(kBusyCores, for_others)) return ok("load", busy);
   return warn("load", busy + (host.busiest.empty() ? "" : ", most with " + host.busiest),
               "end what else runs here, or a step takes longer in this region than in the others");
 }
@@ -136,16 +133,17 @@ Finding judge_openmp(const HostFigures& host, const RegionConfig& region) {
     return found == host.openmp.end() ? std::string() : found->second;
   };
   const std::string threads = value("OMP_NUM_THREADS"), policy = value("OMP_WAIT_POLICY");
-  const std::uint64_t wanted =
-      threads.empty() ? host.cores : std::max(1UL, std::strtoul(threads.c_str(), nullptr, 10));
-  const std::string share = std::to_string(std::max(1U, host.cores / region.workers));
+  const std::uint64_t wanted = threads.empty()
+                                   ? host.cores.count
+                                   : std::max(1UL, std::strtoul(threads.c_str(), nullptr, 10));
+  const std::string share = std::to_string(std::max(1U, host.cores.count / region.workers));
   if (policy == "active" || policy == "ACTIVE")
     return warn("OpenMP", "OMP_WAIT_POLICY=active: threads that wait keep their cores busy",
                 "unset it: the coordinator and other workers need these cores");
-  if (region.device == intra::Device::cpu && wanted * region.workers > host.cores)
+  if (region.device == intra::Device::cpu && wanted * region.workers > host.cores.count)
     return warn("OpenMP",
                 fmt::format("{} workers with {} threads each on {} cores", region.workers, wanted,
-                            host.cores),
+                            host.cores.count),
                 "set OMP_NUM_THREADS=" + share + " if all of them run on this host");
   return ok("OpenMP", fmt::format("{} threads for each worker", wanted));
 }
@@ -214,7 +212,8 @@ Findings judge_memory(const HostFigures& host, const RegionConfig& region, std::
 }  // namespace
 
 HostFigures look_at_host() {
-  HostFigures host{.cores = own_cores(),
+  HostFigures host{.cores = intra::usable_cores(),
+                   .host_cores = std::max(1U, std::thread::hardware_concurrency()),
                    .memory = intra::host_memory(),
                    // Coordinators and workers raise it.
                    .open_files_max = limit_of(RLIMIT_NOFILE, &rlimit::rlim_max),

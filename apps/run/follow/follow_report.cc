@@ -55,8 +55,9 @@ MetricsPages follow_pages(const FollowReport& report) {
           .not_ready =
               [&report] {
                 const FollowFigures figures = report.look();
-                return figures.published.is_null() ? "no version is published yet"
-                                                   : figures.trouble;
+                if (!figures.published.is_null()) return figures.trouble;
+                return "no version is published yet" +
+                       (figures.trouble.empty() ? "" : ": " + figures.trouble);
               },
           .version =
               [&report](const std::string& seen) { return version_text_of(report.look(), seen); }};

@@ -36,6 +36,7 @@ namespace {
 using asio::ip::tcp;
 
 constexpr std::size_t kConnectionsMax = 64;
+constexpr std::size_t kPatientMax = 512;  // of whom the handler keeps waiting, beside those
 constexpr std::size_t kHeadBytesMax = 4096;
 constexpr std::size_t kMakingMax = 8;  // answers at a time that may have to wait
 constexpr std::chrono::seconds kPatience{
@@ -215,11 +216,17 @@ class HttpServer::Implementation {
     ++connected_;
     clients_.enter(client);  // in place of somebody slower, if there are too many
     std::optional<inter::Deadline> deadline;
-    const Patience give = [this, client, &deadline](std::chrono::seconds patience) {
+    bool patient = false;
+    const Patience give = [this, client, &deadline, &patient](std::chrono::seconds patience) {
       deadline.emplace(io_.get_executor(), patience, [client] { client->close(); });
+      if (patience <= kPatience || patient || patient_ == kPatientMax) return;
+      patient = true;
+      ++patient_;
+      clients_.leave(client);  // it has asked, and is not slow
     };
     give(kPatience);
     co_await exchange(*client, give);
+    if (patient) --patient_;
     clients_.leave(client);
     if (--connected_ == 0 && ending_) io_.stop();
   }
@@ -241,8 +248,10 @@ class HttpServer::Implementation {
       else
         answer = co_await handler_(*request, give);
     }
+    // Every page is of this moment: a proxy between must keep none.
     std::string text = fmt::format(
-        "HTTP/1.1 {} {}\r\nContent-Type: {}\r\nContent-Length: {}\r\nConnection: close\r\n\r\n",
+        "HTTP/1.1 {} {}\r\nContent-Type: {}\r\nContent-Length: {}\r\nCache-Control: no-store\r\n"
+        "Connection: close\r\n\r\n",
         answer.status, reason_phrase(answer.status), answer.type, answer.text.size());
     if (!request || request->method != "HEAD") text += answer.text;
     co_await asio::async_write(client.socket, asio::buffer(text),
@@ -285,7 +294,7 @@ class HttpServer::Implementation {
   tcp::acceptor acceptor_;
   std::uint16_t port_ = 0;
   inter::Strangers<Client> clients_{kConnectionsMax};
-  std::size_t connected_ = 0, being_made_ = 0;
+  std::size_t connected_ = 0, patient_ = 0, being_made_ = 0;
   bool ending_ = false;
   asio::steady_timer patience_at_end_{io_};
   std::thread thread_;

@@ -15,12 +15,14 @@
 #include <filesystem>
 #include <new>
 #include <optional>
+#include <string>
 #include <system_error>
 #include <thread>
 #include <vector>
 
 #include "apps/run/region/stop_wishes.h"
 #include "intra/base/mapped_file.h"
+#include "intra/base/usable_cores.h"
 
 namespace causeway::run {
 namespace {
@@ -94,6 +96,11 @@ void restore_signals() {
   std::signal(SIGPIPE, SIG_DFL);
 }
 
+void end_at_stop_signals_as_first_process() {
+  if (::getpid() != 1) return;
+  for (const int signal : stop_signals()) std::signal(signal, [](int) { _exit(130); });
+}
+
 void outlive_readers() {
   std::signal(SIGPIPE, SIG_IGN);
 }
@@ -129,11 +136,18 @@ void occupy_standard_streams() {
   }
 }
 
-void wait_passively(char** arguments) {
-  if (std::getenv("OMP_WAIT_POLICY") != nullptr || std::getenv("GOMP_SPINCOUNT") != nullptr) return;
+void prepare_openmp(char** arguments) {
+  const auto is_set = [](const char* name) { return std::getenv(name) != nullptr; };
+  const bool has_policy = is_set("OMP_WAIT_POLICY") || is_set("GOMP_SPINCOUNT");
+  const intra::UsableCores cores = intra::usable_cores();
+  const bool has_threads = is_set("OMP_NUM_THREADS") || cores.quota == 0;
+  if (has_policy && has_threads) return;
   std::error_code failure;
   const std::filesystem::path program = std::filesystem::read_symlink("/proc/self/exe", failure);
-  if (failure || ::setenv("OMP_WAIT_POLICY", "passive", 0) != 0) return;
+  if (failure) return;
+  if (!has_policy && ::setenv("OMP_WAIT_POLICY", "passive", 0) != 0) return;
+  if (!has_threads && ::setenv("OMP_NUM_THREADS", std::to_string(cores.count).c_str(), 0) != 0)
+    return;
   ::execv(program.c_str(), arguments);
 }
 

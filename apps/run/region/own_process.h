@@ -26,6 +26,10 @@ void watch_stop_signals();
 bool stop_requested();   // true after the first signal
 void restore_signals();  // for a process just forked, before it becomes another program
 
+// Of the first process of a container (docker run, a pod): what nobody handles or waits for does
+// not end it, as it ends any other. After this it does, with 130. To be called first of all.
+void end_at_stop_signals_as_first_process();
+
 // What nobody reads any more (| head) fails to be written, and does not end this process: for
 // programs whose work is worth more than their output.
 void outlive_readers();
@@ -47,13 +51,17 @@ void explain_missing_memory();
 // To be called before anything is opened.
 void occupy_standard_streams();
 
-// How OpenMP's threads wait, however this program was started.
+// How many threads OpenMP has and how they wait, however this program was started.
 
-// Begins this program anew, with the same `arguments` (argv) and OMP_WAIT_POLICY=passive, unless
-// OMP_WAIT_POLICY or GOMP_SPINCOUNT is set. Threads that spin while they wait take the cores from
-// whatever else runs there, and a step then takes many times as long. OpenMP reads these variables
-// before main() begins, so nothing less helps. Returns where there is nothing to do, or it fails.
-void wait_passively(char** arguments);
+// Begins this program anew, with the same `arguments` (argv) and
+// - OMP_WAIT_POLICY=passive, unless OMP_WAIT_POLICY or GOMP_SPINCOUNT is set. Threads that spin
+//   while they wait take the cores from whatever else runs there, and a step then takes many times
+//   as long.
+// - OMP_NUM_THREADS, unless it is set, where a quota is good for fewer threads than there are cores
+//   (intra/base/usable_cores.h).
+// OpenMP reads these variables before main() begins, so nothing less helps. Returns where there is
+// nothing to do, or it fails.
+void prepare_openmp(char** arguments);
 
 // How many files and connections this process may have open at a time.
 

@@ -14,6 +14,7 @@
 
 #include "apps/run/config/config.h"
 #include "apps/run/region/own_process.h"
+#include "diloco/files/file_io.h"
 #include "inter/base/error.h"
 #include "inter/base/file.h"
 #include "inter/mesh/resolve.h"
@@ -78,6 +79,12 @@ void check_writable(std::filesystem::path directory) {
   const inter::AtomicFile trial(directory / "start");  // gone again, as nobody commits it
 }
 
+void check_free(const StartNeeds& needs) {
+  if (needs.lock.empty() || !diloco::is_locked(needs.lock)) return;
+  throw std::system_error(std::make_error_code(std::errc::resource_unavailable_try_again),
+                          needs.lock_is_held);
+}
+
 // They are mounted together: that one of them is missing says that the mount is, or half of it.
 void check_there(const inter::Credentials& credentials) {
   using std::filesystem::exists;
@@ -130,6 +137,7 @@ bool is_transient(const std::error_code& code) {
 void check(const StartNeeds& needs, const std::function<void()>& meanwhile) {
   check_all_differ(needs.listens);
   check_writable(needs.directory);
+  check_free(needs);
   if (needs.credentials) check_there(*needs.credentials);
   for (const inter::Endpoint& bind : needs.listens) check_port(bind, meanwhile);
   if (!needs.meets_at.empty()) check_known(needs.meets_at, meanwhile);

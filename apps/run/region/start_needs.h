@@ -1,6 +1,6 @@
 // What a process that runs for days needs of its host at the start, and what may not be there yet:
-// a port that another process still has, an address, a name server, certificates that are mounted
-// and valid as the clock says, a file system that can be written.
+// a port or a directory that another process still has, an address, a name server, certificates
+// that are mounted and valid as the clock says, a file system that can be written.
 #pragma once
 
 #include <chrono>
@@ -21,6 +21,11 @@ struct StartNeeds {
   std::optional<inter::Credentials> credentials;
   std::vector<inter::Endpoint> listens;  // where it will listen; checks that no two are the same
   std::string meets_at = {};  // a host whose name has to be known; empty: it meets nobody
+  // Held by whoever is what this process will be, and what to say of that. A process that was
+  // stopped has it to its end; where the region moved from a host that died, a shared file system
+  // may keep it for a minute or two.
+  std::filesystem::path lock = {};
+  std::string lock_is_held = {};
 };
 
 // What nobody did wrong, and what may pass by itself: it is worth trying again, later.

@@ -53,6 +53,10 @@ std::string heading(const Summary& s) {
       s.seed, trainer_line(s));
 }
 
+std::string cores_of(const Summary& s) {
+  return fmt::format("{} {}", s.facts.cores, s.facts.cores == 1 ? "core" : "cores");
+}
+
 std::string percent(double ratio, int decimals) {
   return format_fixed(100 * ratio, decimals) + " %";
 }
@@ -125,9 +129,9 @@ std::string verdicts(const Summary& s) {
         "something.\n";
   } else {
     out += fmt::format(
-        "  Utilisation is not that of separate machines: all regions shared {} cores here, and one "
+        "  Utilisation is not that of separate machines: all regions shared {} here, and one "
         "that waits\n  lends them to the others.{}\n",
-        s.facts.cores, s.by_program() ? "" : " train.timed_step_ms measures it.");
+        cores_of(s), s.by_program() ? "" : " train.timed_step_ms measures it.");
   }
   return out;
 }
@@ -265,9 +269,9 @@ std::string report_html(const Summary& s, const std::vector<Sample>& samples,
   out += comparison_html(s) + regions(s) + figures(s);
   if (!s.timed_steps) {
     out += fmt::format(
-        "<p>All regions shared {} cores, and one that waits lends them to the others: utilisation "
+        "<p>All regions shared {}, and one that waits lends them to the others: utilisation "
         "is not that of separate machines.</p>\n",
-        s.facts.cores);
+        cores_of(s));
   }
   out += k_changes_html(s.k_changes);
   out += report_charts(samples, s.by_program() ? "loss" : "nats per token");

@@ -9,7 +9,6 @@
 #include <optional>
 #include <string>
 #include <system_error>
-#include <thread>
 #include <vector>
 
 #include <unistd.h>
@@ -36,6 +35,7 @@
 #include "apps/run/tune/predict.h"
 #include "inter/base/file.h"
 #include "inter/base/text.h"
+#include "intra/base/usable_cores.h"
 #include "intra/data/data.h"
 #include "intra/data/sampler.h"
 #include "intra/step/evaluation.h"
@@ -109,7 +109,7 @@ class Simulation {
         directory_(open_directory()),
         spent_(directory_.read_spent()),
         launch_{config_, directory_, options.program.empty() ? this_program() : options.program,
-                std::max(1U, std::thread::hardware_concurrency()), worker_},
+                intra::usable_cores().count, worker_},
         monitor_(config_, directory_),
         signals_(context_.get_executor()),
         redraw_(context_) {

@@ -22,7 +22,8 @@ Config config() {
 }
 
 HostFigures good_host() {
-  return {.cores = 8,
+  return {.cores = {.count = 8},
+          .host_cores = 8,
           .memory = {.total_bytes = 64ULL << 30, .available_bytes = 64ULL << 30, .limit = {}},
           .open_files_max = 1U << 16,
           .file_bytes_max = ~std::uint64_t{0},
@@ -89,6 +90,21 @@ TEST(Host, SaysHowManyThreadsFit) {
   HostFigures host = good_host();
   host.openmp = {{"OMP_NUM_THREADS", "4"}};
   EXPECT_EQ(about_host(judge_host(host, two, "east"), "OpenMP").grade, Grade::ok);
+}
+
+// A container, or a job that has a part of its node.
+TEST(Host, OfWhichThisRegionHasAPartMayBeBusyElsewhere) {
+  HostFigures host = good_host();
+  host.cores = {.count = 4, .quota = 3.5, .limit = "/sys/fs/cgroup/pod"};
+  host.busy_cores = 3.9;
+  const Findings findings = judge_host(host, config(), "east");
+  EXPECT_THAT(about_host(findings, "processor").text,
+              HasSubstr("4 cores (/sys/fs/cgroup/pod gives the time of 3.5)"));
+  EXPECT_EQ(about_host(findings, "load").grade, Grade::ok);
+  EXPECT_EQ(about_host(findings, "load").text, "3.9 of 8 cores were busy for a second");
+  EXPECT_EQ(about_host(findings, "OpenMP").text, "4 threads for each worker");
+  host.busy_cores = 4.1;
+  EXPECT_EQ(about_host(judge_host(host, config(), "east"), "load").grade, Grade::warn);
 }
 
 TEST(Disk, ThatIsSlowerThanAnElectionFails) {

@@ -57,6 +57,11 @@ TEST_F(HttpServerTest, HandsOverEveryPartOfARequest) {
   EXPECT_FALSE(ask("POST /a HTTP/1.1\r\nX: y\r\nX-Origin: z\r\n\r\n").ends_with("of a page"));
 }
 
+TEST_F(HttpServerTest, AProxyIsToKeepNoAnswer) {
+  EXPECT_NE(ask("GET / HTTP/1.1\r\n\r\n").find("\r\nCache-Control: no-store\r\n"),
+            std::string::npos);
+}
+
 TEST_F(HttpServerTest, ABodyMayComeLater) {
   tcp::socket socket = connect("POST /a HTTP/1.1\r\nContent-Length: 6\r\n\r\nabc");
   asio::write(socket, asio::buffer("def", 3));

@@ -67,6 +67,12 @@ TEST(ReportText, TellsWhatTheRunAchieved) {
   EXPECT_THAT(text, HasSubstr("runs/x"));
 }
 
+TEST(ReportText, CountsTheCoresThatWereShared) {
+  Summary s = example();
+  s.facts.cores = 1;
+  EXPECT_THAT(report_text(s, "", "x"), HasSubstr("all regions shared 1 core here"));
+}
+
 TEST(ReportText, SaysSoWhenTheRegionsDiffer) {
   Summary s = example();
   s.identical = false;

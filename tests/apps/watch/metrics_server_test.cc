@@ -1,5 +1,6 @@
 #include "apps/run/watch/metrics_server.h"
 
+#include <atomic>
 #include <future>
 #include <mutex>
 #include <optional>
@@ -126,6 +127,18 @@ TEST_F(MetricsServerTest, WhoKnowsAVersionWaitsForAnotherOne) {
   EXPECT_TRUE(get("/healthz").starts_with("HTTP/1.1 200 "));
   server_.reset();
   EXPECT_TRUE(read(third).starts_with("HTTP/1.1 204 ")) << "told that there is nothing";
+}
+
+// As behind a proxy: all from one address.
+TEST_F(MetricsServerTest, HundredsMayWaitForAVersion) {
+  std::atomic<bool> there = false;
+  serve({.version = [&](const std::string&) { return there ? "1" : ""; }});
+  std::vector<tcp::socket> waiting;
+  for (int i = 0; i < 300; ++i) waiting.push_back(connect("GET /version?after= HTTP/1.1\r\n\r\n"));
+  EXPECT_TRUE(get("/healthz").starts_with("HTTP/1.1 200 "));
+  there = true;
+  server_->tell_version();
+  for (tcp::socket& one : waiting) EXPECT_TRUE(read(one).ends_with("\r\n\r\n1"));
 }
 
 TEST_F(MetricsServerTest, WithoutVersionsThereIsNoSuchPage) {

@@ -109,6 +109,15 @@ TEST_F(RelayFaults, RefusesWhenTheUpstreamRefuses) {
   EXPECT_EQ(outcome_of_dialling(), asio::error::connection_reset);
 }
 
+TEST_F(RelayFaults, DialsTheAddressesOfAnUpstreamOneAfterTheOther) {
+  use(fast());
+  tcp::acceptor gone(context_, {asio::ip::address_v4::loopback(), 0});
+  const tcp::endpoint refuses = gone.local_endpoint();
+  gone.close();
+  port_ = relay_->open("a", "b", [this, refuses] { return std::vector{refuses, *upstream_}; });
+  expect_that_bytes_pass();
+}
+
 TEST_F(RelayFaults, ACutResetsRefusesAndHeals) {
   use(fast());
   auto [client, server] = connected();
