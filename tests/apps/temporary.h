@@ -53,4 +53,17 @@ inline Config load_text(const std::string& text, const std::vector<std::string>&
   return load_config_text(text, "run.toml", overrides);
 }
 
+// The message of the ConfigError, without the directory of the file.
+inline std::string problem_of(const std::string& text,
+                              const std::vector<std::string>& overrides = {}) {
+  try {
+    load_text(text, overrides);
+  } catch (const ConfigError& error) {
+    const std::string message = error.what();
+    const std::size_t name = message.find("run.toml");
+    return name == std::string::npos ? message : message.substr(name);
+  }
+  return "";
+}
+
 }  // namespace causeway::run

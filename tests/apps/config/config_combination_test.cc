@@ -9,15 +9,6 @@ namespace {
 
 using ::testing::HasSubstr;
 
-std::string problem_of(const std::string& text, const std::vector<std::string>& overrides = {}) {
-  try {
-    load_text(text, overrides);
-  } catch (const ConfigError& error) {
-    return error.what();
-  }
-  return "";
-}
-
 std::string problem_with(const std::vector<std::string>& overrides, const std::string& more = "") {
   return problem_of(kSmallConfig + more, overrides);
 }

@@ -16,18 +16,6 @@ using ::testing::EndsWith;
 using ::testing::HasSubstr;
 using ::testing::Not;
 
-// The message of the ConfigError, without the directory of the file.
-std::string problem_of(const std::string& text, const std::vector<std::string>& overrides = {}) {
-  try {
-    load_text(text, overrides);
-  } catch (const ConfigError& error) {
-    const std::string message = error.what();
-    const std::size_t name = message.find("run.toml");
-    return name == std::string::npos ? message : message.substr(name);
-  }
-  return "";
-}
-
 TEST(Config, FillsInDefaultsAndDerivedSettings) {
   const Config config = load_text(kSmallConfig);
   EXPECT_EQ(config.model.hidden, 4 * config.model.width);

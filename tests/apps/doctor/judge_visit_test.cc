@@ -187,7 +187,7 @@ TEST(Links, OfTwoRegionsThatBothDialNeedAThird) {
   Neighbour west;
   const Findings findings =
       judge_visit({.listening_problem = "", .payload_bytes = 1, .neighbours = {{"west", west}}},
-                  {.card = card("east")});
+                  {.card = card("east"), .advertise = {}});
   EXPECT_EQ(about(findings, "address of west").grade, Grade::warn);
   EXPECT_THAT(about(findings, "address of west").text, HasSubstr("by way of a third region"));
 }

@@ -196,7 +196,7 @@ TEST_F(RelayTest, AFullSocketThatWaitsMissesWhatTheLinkHadCarried) {
 
 TEST_F(RelayTest, ListensWhereItIsToldAndSaysIfThatIsTaken) {
   use(fast());
-  const auto nobody = [] { return std::nullopt; };
+  const auto nobody = [] { return std::vector<tcp::endpoint>(); };
   const tcp::endpoint everywhere(asio::ip::address_v4::any(), 0);
   const tcp::endpoint taken = relay_->open("a", "b", nobody, everywhere);
   EXPECT_TRUE(taken.address().is_unspecified());
@@ -212,7 +212,7 @@ TEST_F(RelayTest, ListensWhereItIsToldAndSaysIfThatIsTaken) {
 TEST_F(RelayTest, NamesThePairsItHasWhenAskedForAnother) {
   use(fast());
   try {
-    relay_->open("a", "c", [] { return std::nullopt; });
+    relay_->open("a", "c", [] { return std::vector<tcp::endpoint>(); });
     FAIL();
   } catch (const std::system_error& error) {
     EXPECT_THAT(error.what(),
