@@ -2,6 +2,7 @@
 #include <cassert>
 #include <cmath>
 #include <optional>
+#include <utility>
 
 #include "intra/base/global_norm.h"
 #include "intra/base/resources.h"
@@ -61,16 +62,19 @@ class CpuStepper final : public Stepper {
     lr_ = lr;
     loss_ = 0;
     model_->params_changed();  // by an outer round, perhaps
-    model_->clear_gradients(state_->scratch);
+    nothing_accumulated_ = true;
   }
 
   void accumulate(const Batch& batch, const DropoutKey& dropout, float scale, bool last) override {
+    if (std::exchange(nothing_accumulated_, false)) model_->clear_gradients(state_->scratch);
     // Only the last micro-batch makes gradients final.
     loss_ += scale * model_->train(batch, dropout, scale, state_->params, state_->scratch,
                                    last ? ready_ : Model::GradientReady());
   }
 
+  // A rank may have no part of a small batch.
   Summed finish() override {
+    if (nothing_accumulated_) std::ranges::fill(state_->scratch, 0.0F);
     return {loss_, seconds_of([this] { reducer_->finish(); })};
   }
 
@@ -134,6 +138,7 @@ class CpuStepper final : public Stepper {
   std::unique_ptr<Collective> bf16_sums_;  // the buckets', if they are in bf16
   std::optional<GradientReducer> reducer_;
   float lr_ = 0, loss_ = 0;
+  bool nothing_accumulated_ = true;  // in this step
   const Model::GradientReady ready_ = [this](std::size_t offset, std::size_t count) {
     reducer_->ready(offset, count);
   };

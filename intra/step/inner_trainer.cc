@@ -163,7 +163,6 @@ class ModelTrainer : public InnerTrainer {
         options_.model.dropout > 0 ? static_cast<std::int64_t>(options_.regions_computed()) : 1;
     const std::int64_t parts =
         std::min<std::int64_t>(options_.train.micro_batches * of_regions, share_.sequences);
-    assert(parts > 0);  // the gradients of matrices are cleared by being written
     for (std::int64_t part = 0; part < parts; ++part) {
       backward(step, share_.part(part, parts), part + 1 == parts);
     }
