@@ -1,5 +1,6 @@
 // causeway members: who belongs to a run, and changing that while it runs.
 #include <chrono>
+#include <cstddef>
 #include <filesystem>
 #include <iostream>
 #include <memory>
@@ -15,6 +16,7 @@
 #include "diloco/coordinator/operator_door.h"
 #include "diloco/files/file_io.h"
 #include "diloco/ledger/ledger.h"
+#include "diloco/ledger/ledger_file.h"
 #include "inter/mesh/mesh.h"
 
 namespace causeway::apps {
@@ -38,9 +40,12 @@ diloco::Membership membership_in(const std::filesystem::path& directory) {
   }
   const std::string run_id = diloco::read_run_id(ledger);
   diloco::Membership membership;
-  for (const auto& entry : diloco::read_ledger(ledger / "records", run_id)) {
-    if (const auto* body = std::get_if<diloco::Membership>(&entry.entry.body)) membership = *body;
-  }
+  // One by one: the entries of a long run fill memory, and whoever waits for a change looks often.
+  diloco::scan_ledger(ledger / "records", run_id,
+                      [&](const diloco::LedgerEntry& entry, std::size_t) {
+                        if (const auto* body = std::get_if<diloco::Membership>(&entry.entry.body))
+                          membership = *body;
+                      });
   return membership;
 }
 

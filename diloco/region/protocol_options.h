@@ -57,7 +57,7 @@ struct ProtocolOptions : SyncRules {
   Time heartbeat{std::chrono::milliseconds{500}};
   // From so many regions on, what a region says to hold is gathered (round/exchange.h).
   std::size_t gathers_from = 5;
-  Round records_in_memory = 64;   // at least; more while their payloads are kept
+  Round records_in_memory = 64;   // at least; while their payloads are kept 128 times as many
   std::uint64_t spool_bytes = 0;  // 0: there is room for everything
   std::uint64_t seed = 0;         // of election timeouts
   PlantedBug planted = PlantedBug::none;

@@ -7,6 +7,11 @@
 #include "diloco/log/withdraw.h"
 
 namespace causeway::diloco {
+namespace {
+
+constexpr Round kUnreleasedTimes = 128;  // records_in_memory: some 20 MB with ten regions
+
+}  // namespace
 
 Status StatusReport::status() const {
   return {.version = history_.version(),
@@ -183,9 +188,10 @@ void Region::forget_old() {
   const Round in_use = std::max<Round>(options.records_in_memory,
                                        2 * history.rounds_kept() + options.pace.fragments);
   const Round before = std::min(spool.released(), history.last(in_use));
-  if (before == 0) return;
-  agreement.raft().forget_before(history.index_of(before));
-  history.forget_before(before);
+  const Round unreleased = kUnreleasedTimes * options.records_in_memory;
+  const Round in_log = std::max(before, history.last(in_use + unreleased));
+  if (in_log > 0) agreement.raft().forget_before(history.index_of(in_log));
+  if (before > 0) history.forget_before(before);
 }
 
 }  // namespace causeway::diloco

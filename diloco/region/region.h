@@ -91,7 +91,8 @@ struct Region {
   // The leader says that this region's contribution was made from a wrong state.
   void reject_own(const Diverged& diverged);
   // Records leave memory when nothing but their place in history is of use any more: their payloads
-  // are gone, and no contribution of their time can come.
+  // are gone, and no contribution of their time can come. Whoever joins a long run, or was away for
+  // long, gets more of them than fit before it has applied any: the oldest are read from disk.
   void forget_old();
 
   // Each refers to some of those before it.

@@ -20,13 +20,25 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr std::chrono::seconds kNothingToDo{1};  // while nothing can be done
+constexpr diloco::Round kBeforeSnapshot = 4096;  // that another region may still have
+
+// Of the state that is kept; 0: there is none that can be read.
+diloco::Round version_of(const fs::path& state_file) {
+  diloco::Round version = 0;
+  try {
+    if (fs::exists(state_file)) intra::StateReader(state_file).read("version", version);
+  } catch (const std::system_error&) {  // restore() says so
+    return 0;
+  }
+  return version;
+}
 
 }  // namespace
 
 Follower::Follower(asio::any_io_executor executor, const Config& config, FollowOptions options,
                    FollowReport& report)
     : FollowLoop(std::move(executor), config, std::move(options), report, kNothingToDo),
-      run_(options_.directory, options_.trusted, options_.signatures) {
+      run_(options_.directory, options_.trusted, options_.signatures, version_of(state_file())) {
   know_members();
 }
 
@@ -59,9 +71,13 @@ asio::awaitable<bool> Follower::step(Link& link) {
   check_run(link, answer);
   snapshot_ = answer.snapshot;
   finished_ = answer.finished;
+  // Whoever comes late to a long run needs few of its records.
+  if (snapshot_ && !state_)
+    run_.forget_before(snapshot_->version - std::min(snapshot_->version, kBeforeSnapshot));
   const bool told = !answer.entries.empty();
   if (told) co_await take_entries(link, answer);
-  if (told_.size() > 0) co_return true;  // there is more of it
+  const bool more = told_.size() > 0 || (told && run_.entries() < answer.known);
+  if (more) co_return true;
   show();
   const bool advanced = co_await advance(link);
   // At the end no region waits before it answers.
@@ -74,12 +90,15 @@ void Follower::check_run(const Link& link, const diloco::FollowerAnswer& answer)
     other_regions_.check_settings(options_, config_, link.region(), answer.settings);
 }
 
-// Once all are here that the region has.
 asio::awaitable<void> Follower::take_entries(Link& link, const diloco::FollowerAnswer& answer) {
   run_.add(told_, answer);
-  if (run_.entries() + told_.size() < told_.known) co_return;
+  if (!run_.are_to_be_taken(told_)) co_return;
   SignedLedger::Signatures signatures = run_.signers(told_, answer, regions_.context());
   co_await confirm(link.region(), signatures);
+  if (!run_.enough(signatures) && !run_.are_all(told_)) {
+    told_.in_one_piece = true;  // a follower has signatures of its last entry alone
+    co_return;
+  }
   if (!run_.enough(signatures)) {
     std::string signers;
     for (const auto& [region, head] : signatures) inter::append_item(signers, region);

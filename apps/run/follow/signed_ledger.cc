@@ -43,8 +43,9 @@ std::string damage_of(const fs::path& ledger) {
 
 }  // namespace
 
-SignedLedger::SignedLedger(fs::path directory, std::vector<std::string> trusted, std::size_t needed)
-    : directory_(std::move(directory)), trusted_(std::move(trusted)), needed_(needed) {
+SignedLedger::SignedLedger(fs::path directory, std::vector<std::string> trusted, std::size_t needed,
+                           diloco::Round from)
+    : directory_(std::move(directory)), trusted_(std::move(trusted)), needed_(needed), from_(from) {
   const fs::path ledger = directory_ / "ledger";
   if (const std::string damage = damage_of(ledger); !damage.empty()) {
     spdlog::warn("{} is damaged ({}): the run's records are fetched again", ledger.string(),
@@ -132,8 +133,9 @@ void SignedLedger::apply(const diloco::LogEntry& entry) {
     ++revision_;
     records_.erase(records_.lower_bound(record->round), records_.end());
     taken_back_ = std::min(record->round, taken_back_.value_or(record->round));
+    from_ = std::min(from_, record->round);
   }
-  records_[record->round] = *record;
+  if (record->round >= from_) records_[record->round] = *record;
   rounds_ = record->round + 1;
 }
 
@@ -143,6 +145,7 @@ const diloco::CommitRecord* SignedLedger::record(diloco::Round round) const {
 }
 
 void SignedLedger::forget_before(diloco::Round round) {
+  from_ = std::max(from_, round);
   records_.erase(records_.begin(), records_.lower_bound(round));
 }
 

@@ -23,17 +23,20 @@ struct ToldEntries {
   std::vector<diloco::LogEntry> entries;
   std::vector<diloco::Digest> hashes;  // of each
   std::uint64_t known = 0;             // entries that whoever told has, with those before
+  bool in_one_piece = false;           // too few sign a part of them
 
   std::uint64_t size() const { return entries.size(); }
 };
 
 class SignedLedger {
  public:
+  static constexpr std::uint64_t kToldMax = 8192;  // some 20 MB, with three regions
+
   // Opens or creates `directory`/ledger, with the signatures in ledger/heads. `trusted`: whose
   // signatures count; `needed`: of how many. What a disk has damaged is thrown away and fetched
-  // again.
+  // again. Records of rounds before `from` are of no use.
   SignedLedger(std::filesystem::path directory, std::vector<std::string> trusted,
-               std::size_t needed);
+               std::size_t needed, diloco::Round from = 0);
 
   const std::string& run_id() const { return ledger_->run_id(); }  // empty: not known yet
   std::uint64_t entries() const { return ledger_->committed(); }
@@ -44,6 +47,11 @@ class SignedLedger {
   // Adds the answer's entries, which must follow ours and those in `told`. Throws inter::LinkError
   // if they do not.
   void add(ToldEntries& told, const diloco::FollowerAnswer& answer) const;
+  bool are_all(const ToldEntries& told) const { return entries() + told.size() >= told.known; }
+  // Of a long run there are more than are to be in memory.
+  bool are_to_be_taken(const ToldEntries& told) const {
+    return are_all(told) || (told.size() >= kToldMax && !told.in_one_piece);
+  }
   // Who signed all of `told`, and no more, by what `answer` says: by region. Throws
   // inter::LinkError if the answer's history is another one, or one that it says is signed is not.
   using Signatures = std::map<std::string, diloco::SignedHead>;
@@ -57,8 +65,9 @@ class SignedLedger {
   const Signatures& signatures() const { return signatures_; }
   const diloco::Membership& members() const { return members_; }
   diloco::Round rounds() const { return rounds_; }  // records that stand
-  // That of round `round`, if it stands and is of `kept_from` or later; null otherwise.
+  // That of round `round`, if it stands and is not forgotten; null otherwise.
   const diloco::CommitRecord* record(diloco::Round round) const;
+  // Of rounds that are still to come, too.
   void forget_before(diloco::Round round);
   // For whoever follows this follower.
   void offer(const diloco::Snapshot& snapshot) { ledger_->save(snapshot); }
@@ -81,6 +90,7 @@ class SignedLedger {
   Signatures signatures_;
   diloco::Membership members_;
   std::map<diloco::Round, diloco::CommitRecord> records_;
+  diloco::Round from_;  // the first that is kept
   diloco::Round rounds_ = 0;
   std::uint32_t revision_ = 0;
   std::optional<diloco::Round> taken_back_;

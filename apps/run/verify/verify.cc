@@ -4,6 +4,8 @@
 #include <map>
 #include <optional>
 #include <set>
+#include <utility>
+#include <vector>
 
 #include <fmt/format.h>
 
@@ -24,14 +26,15 @@ std::string entries_of(std::size_t number) {
 
 class Verifier {
  public:
-  Verifier(const std::vector<RegionLedger>& ledgers, const fs::path& certificates)
+  Verifier(std::vector<RegionLedger> ledgers, const fs::path& certificates)
       : certificates_(certificates) {
-    for (const RegionLedger& ledger : ledgers)
-      history_.regions.push_back({.ledger = ledger,
-                                  .records = read_records(ledger),
-                                  .agreed = agreed_states(read_records(ledger)),
-                                  .own = {},
-                                  .snapshot = {}});
+    history_.regions.reserve(ledgers.size());  // records point into what stays where it is
+    for (RegionLedger& ledger : ledgers) {
+      AuditedRegion& region = history_.regions.emplace_back();
+      region.ledger = std::move(ledger);
+      region.records = read_records(region.ledger);
+      region.agreed = agreed_states(region.records);
+    }
   }
 
   Verification run(const std::vector<fs::path>& runs) {
@@ -236,12 +239,12 @@ class Verifier {
 }  // namespace
 
 Verification verify(const std::vector<fs::path>& paths, const fs::path& certificates) {
-  const std::vector<RegionLedger> ledgers = read_region_ledgers(paths);
+  std::vector<RegionLedger> ledgers = read_region_ledgers(paths);
   const fs::path beside = certificates_beside(ledgers.front().directory);
   std::vector<fs::path> runs;
   std::ranges::copy_if(paths, std::back_inserter(runs),
                        [](const fs::path& path) { return fs::is_directory(path / "regions"); });
-  Verifier verifier(ledgers, certificates.empty() ? beside : certificates);
+  Verifier verifier(std::move(ledgers), certificates.empty() ? beside : certificates);
   verifier.tell_of_certificates(!certificates.empty());
   return verifier.run(runs);
 }

@@ -135,6 +135,40 @@ TEST_F(SignedLedgerTest, ALongLedgerComesInParts) {
   EXPECT_NE(failure([&] { run_->add(told, rest); }), "") << "the same again does not follow";
 }
 
+// More of them than fit into memory.
+TEST_F(SignedLedgerTest, OfALongRunAPartIsTakenBeforeAllIsHere) {
+  std::vector<LogEntry> long_run{members()};
+  for (Round number = 0; number < SignedLedger::kToldMax; ++number)
+    long_run.push_back(round(number));
+  FollowerAnswer part = answer("a", long_run, 0);
+  part.known = 1'000'000;
+  ToldEntries told = this->told(part);
+  EXPECT_FALSE(run_->are_all(told));
+  EXPECT_TRUE(run_->are_to_be_taken(told));
+  told.in_one_piece = true;
+  EXPECT_FALSE(run_->are_to_be_taken(told)) << "whoever tells has signatures of the end alone";
+  EXPECT_EQ(signers(told, part).size(), 1U) << "a region signed each entry";
+}
+
+TEST_F(SignedLedgerTest, KeepsNoRecordsThatAreOfNoUse) {
+  run_->forget_before(1);
+  run_->take(told(answer("a", history_, 0)), {});
+  EXPECT_EQ(run_->rounds(), 2U);
+  EXPECT_EQ(run_->record(0), nullptr);
+  ASSERT_NE(run_->record(1), nullptr);
+  run_.reset();
+  run_.emplace(directory_.path(), std::vector<std::string>{"a", "b", "c"}, 2, 1);
+  EXPECT_EQ(run_->rounds(), 2U);
+  EXPECT_EQ(run_->record(0), nullptr);
+  ASSERT_NE(run_->record(1), nullptr);
+  std::vector<LogEntry> more = history_;
+  LogEntry withdrawal = round(0);
+  std::get<CommitRecord>(withdrawal.body).withdrawn = {{.region = "b"}};
+  more.push_back(withdrawal);
+  run_->take(told(answer("a", more, 3)), {});
+  EXPECT_NE(run_->record(0), nullptr) << "of a round that was taken back all is of use";
+}
+
 TEST_F(SignedLedgerTest, KeepsTheSignaturesForWhoeverFollowsIt) {
   const FollowerAnswer of_a = answer("a", history_, 0);
   run_->take(told(of_a), signers(told(of_a), of_a));
