@@ -6,6 +6,8 @@
 #include <gtest/gtest.h>
 #include <asio/error.hpp>
 
+#include "inter/base/error.h"
+
 namespace causeway::run {
 namespace {
 
@@ -183,11 +185,21 @@ TEST(Links, OfARegionThatDialsAreGoodOnceItHas) {
   EXPECT_EQ(about(judged(west), "address of west").grade, Grade::fail);
 }
 
+TEST(Links, ThatEndInABoxOnTheWaySaySo) {
+  Neighbour west = good();
+  west.problem = "the peer closed the connection during the TLS handshake";
+  west.problem_code = std::make_error_code(std::errc::connection_aborted);
+  EXPECT_THAT(about(judged(west), "address of west").advice, HasSubstr("load balancer"));
+  west.problem = "no answer within 4.0 s, though it takes connections: it hangs";
+  west.problem_code = make_error_code(inter::Errc::deadline);
+  EXPECT_THAT(about(judged(west), "address of west").advice, HasSubstr("says nothing"));
+}
+
 TEST(Links, OfTwoRegionsThatBothDialNeedAThird) {
   Neighbour west;
   const Findings findings =
       judge_visit({.listening_problem = "", .payload_bytes = 1, .neighbours = {{"west", west}}},
-                  {.card = card("east")});
+                  {.card = card("east"), .advertise = {}});
   EXPECT_EQ(about(findings, "address of west").grade, Grade::warn);
   EXPECT_THAT(about(findings, "address of west").text, HasSubstr("by way of a third region"));
 }
