@@ -7,6 +7,9 @@
 #include <cstdint>
 #include <utility>
 
+#include <fmt/format.h>
+
+#include "inter/base/async.h"
 #include "inter/tls/pki.h"
 
 namespace causeway::diloco {
@@ -17,6 +20,17 @@ using std::chrono::steady_clock;
 constexpr std::chrono::seconds kLookAtCertificatesEvery{60};
 
 }  // namespace
+
+std::string late_answers(const std::map<std::string, inter::LinkStats>& links,
+                         std::chrono::microseconds election) {
+  const auto takes = [](const auto& link) { return link.second.round_trip; };
+  const auto slowest = std::ranges::max_element(links, {}, takes);
+  if (slowest == links.end() || !slowest->second.up || election >= 2 * takes(*slowest)) return {};
+  return fmt::format(
+      ". Answers of {} take {} and sync.election_timeout_s is {}: look what fills that link; if it "
+      "is as long as that, set ten round trips in all regions",
+      slowest->first, inter::seconds_text(takes(*slowest)), inter::seconds_text(election));
+}
 
 StatusView::StatusView(CoordinatorContext context, const PeerLinks& links, const WorkerSide& worker)
     : context_(std::move(context)),
@@ -45,7 +59,11 @@ std::string StatusView::waiting_for() const {
   if (!links_.namesake().empty() && links_.up().empty())
     return "the other process with this region's certificate to end (" + links_.namesake() + ")";
   const std::string what = context_.driver.waiting_for();
-  return what.empty() ? what : what + context_.directory.lacking_room(context_.protocol().wanted());
+  if (what.empty()) return what;
+  const bool leaderless = !context_.protocol().raft().leader();
+  const std::string late =
+      leaderless ? late_answers(links_.stats(), context_.options.protocol.election) : "";
+  return what + context_.directory.lacking_room(context_.protocol().wanted()) + late;
 }
 
 Round StatusView::applied_version() const {

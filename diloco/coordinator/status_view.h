@@ -13,8 +13,14 @@
 #include "diloco/coordinator/wait_log.h"
 #include "diloco/coordinator/worker_side.h"
 #include "diloco/pacing/egress_meter.h"
+#include "inter/mesh/mesh.h"
 
 namespace causeway::diloco {
+
+// To be added to what is waited for while there is no leader: links that stand, on which answers
+// take too long for an election. Empty: there is none.
+std::string late_answers(const std::map<std::string, inter::LinkStats>& links,
+                         std::chrono::microseconds election);
 
 class StatusView {
  public:

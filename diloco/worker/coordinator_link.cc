@@ -24,6 +24,7 @@
 #include "diloco/log/wire.h"
 #include "diloco/worker/stream/worker_stream.h"
 #include "diloco/worker/worker_messages.h"
+#include "inter/base/tcp.h"
 #include "inter/mesh/mesh.h"
 #include "inter/mesh/resolve.h"
 #include "inter/tls/pki.h"
@@ -70,13 +71,14 @@ std::vector<tcp::endpoint> addresses_of(const inter::Endpoint& endpoint, const M
 
 std::optional<Descriptor> connect_to(const tcp::endpoint& address,
                                      steady_clock::time_point deadline, const Meanwhile& meanwhile,
-                                     std::string& problem) {
+                                     std::string& problem, bool small_segments) {
   Descriptor fd(
       ::socket(address.protocol().family(), SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
   if (fd.get() < 0) {
     problem = std::generic_category().message(errno);
     return std::nullopt;
   }
+  if (small_segments) inter::limit_segments(fd.get(), inter::kSmallSegmentBytes);
   if (::connect(fd.get(), address.data(), static_cast<socklen_t>(address.size())) == 0) return fd;
   int error = errno;
   if (error == EINPROGRESS) {
@@ -108,18 +110,19 @@ bool shake_hands(WorkerTlsStream& stream, int socket, steady_clock::time_point d
 }
 
 std::optional<WorkerDial> dial_tls(const AttachRequest& request, const Meanwhile& meanwhile,
-                                   std::string& problem) {
+                                   std::string& problem, bool small_segments) {
   const inter::Endpoint endpoint = inter::parse_endpoint(request.coordinator);
   const auto credentials = inter::credentials_in(request.certificates, request.region);
   inter::check_dates(credentials);
   const auto context = inter::make_tls_context(credentials, inter::TlsRole::client);
   for (const tcp::endpoint& address : addresses_of(endpoint, meanwhile, problem)) {
     const auto deadline = steady_clock::now() + kConnectDeadline;
-    std::optional<Descriptor> socket = connect_to(address, deadline, meanwhile, problem);
+    std::optional<Descriptor> socket =
+        connect_to(address, deadline, meanwhile, problem, small_segments);
     if (!socket) continue;
     auto stream = std::make_unique<WorkerTlsStream>(socket->get(), context, inter::TlsRole::client);
     if (!shake_hands(*stream, socket->get(), deadline, meanwhile)) {
-      problem = "it takes the connection, and no TLS handshake comes about";
+      problem = kNoHandshake;
       continue;
     }
     const std::string theirs = stream->peer_region();
@@ -136,8 +139,8 @@ std::optional<WorkerDial> dial_tls(const AttachRequest& request, const Meanwhile
 }  // namespace
 
 std::optional<WorkerDial> dial_coordinator(const AttachRequest& request, const Meanwhile& meanwhile,
-                                           std::string& problem) {
-  if (!request.coordinator.empty()) return dial_tls(request, meanwhile, problem);
+                                           std::string& problem, bool small_segments) {
+  if (!request.coordinator.empty()) return dial_tls(request, meanwhile, problem, small_segments);
   std::optional<Descriptor> socket = connect_to(request.socket);
   if (!socket) {
     std::error_code ignored;

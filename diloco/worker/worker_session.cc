@@ -9,6 +9,7 @@
 #include <utility>
 
 #include <fmt/format.h>
+#include <spdlog/spdlog.h>
 
 #include "diloco/files/error.h"
 #include "diloco/files/file_io.h"
@@ -239,7 +240,16 @@ std::string why_unanswered(const AttachRequest& request, int times) {
   if (request.coordinator.empty() || times < 2) return closed;
   return closed +
          "; is this where its workers attach (its --worker-listen), and not where other regions "
-         "do?";
+         "do? If it is, large packets may be lost on the way (MTU), and small ones are tried in "
+         "turn";
+}
+
+void note_small_segments(const AttachRequest& request) {
+  spdlog::warn(
+      "the coordinator at {} answers now that it gets small packets, and did not before: something "
+      "on the way may drop large ones in silence. Give all interfaces of that network one MTU; "
+      "small packets cost rate",
+      request.coordinator);
 }
 
 }  // namespace
@@ -250,7 +260,7 @@ std::unique_ptr<WorkerSession> WorkerSession::attach(const AttachRequest& reques
       std::string(kNobodyAnswers) +
       (request.coordinator.empty() ? request.socket.string() : request.coordinator);
   std::string problem;
-  int unanswered = 0;  // sessions
+  int unanswered = 0;  // connections
   const auto meanwhile = [&] {
     keep_waiting_or_throw(keep_waiting, where + (problem.empty() ? "" : ": " + problem));
   };
@@ -265,12 +275,17 @@ std::unique_ptr<WorkerSession> WorkerSession::attach(const AttachRequest& reques
     retry = std::min(2 * retry, kRetryMax);
   if (request.sessions_lost > 1) pause();
   for (;;) {
+    // A path that drops large packets in silence takes the connection, and no more.
+    const bool small = unanswered > 0 && unanswered % 2 == 0;
     try {
-      if (std::optional<WorkerDial> dialled = dial_coordinator(request, meanwhile, problem)) {
+      if (std::optional<WorkerDial> dialled =
+              dial_coordinator(request, meanwhile, problem, small)) {
         auto session = std::make_unique<SocketSession>(request, std::move(*dialled));
         session->join(keep_waiting);
+        if (small) note_small_segments(request);
         return session;
       }
+      if (problem == kNoHandshake) ++unanswered;
     } catch (const std::system_error& error) {
       if (!may_pass(error.code(), request)) throw;
       problem = error.code() == Errc::coordinator_lost ? why_unanswered(request, ++unanswered)

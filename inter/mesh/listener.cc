@@ -107,8 +107,7 @@ asio::awaitable<void> MeshCore::admit_control(Self self, std::shared_ptr<Connect
   const std::string process = self->handler_.process_of(theirs.greeting);
   const std::string objection = peer->objection_to_link(*control, process);
   if (!objection.empty()) co_await refuse(*control, objection);
-  // Whatever stood before belongs to a life of the peer that is over.
-  if (peer->linked()) self->take_down(*peer, peer->reason_to_replace(*control, process));
+  const std::weak_ptr<Session> stood = peer->linked() ? peer->session : nullptr;
   if (const auto before = peer->greeting.lock())
     before->close(Errc::refused, "the region connected anew");
   peer->greeting = control;
@@ -121,6 +120,10 @@ asio::awaitable<void> MeshCore::admit_control(Self self, std::shared_ptr<Connect
   const Judge judge = self->judge(*peer);
   const Verdicts verdicts = co_await greet_dialler(*control, theirs, mine, judge);
   self->act_on(verdicts, *peer);
+  // What stood before belongs to a life of the peer that is over. Not sooner: a doctor has the same
+  // certificate, and is refused.
+  if (const auto before = stood.lock(); before && before == peer->session)
+    self->take_down(*peer, peer->reason_to_replace(*control, process));
   if (self->door_) self->door_->expect(control->remote_endpoint().address());
   deadline.reset();
   peer->greeting.reset();

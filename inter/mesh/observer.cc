@@ -27,6 +27,8 @@ using asio::ip::tcp;
 
 constexpr std::uint32_t kReportBytesMax = 4U << 20;
 constexpr std::chrono::milliseconds kHeadStartMax{2'000};
+constexpr const char* kStands =
+    ", though it takes connections: it hangs, or large packets are lost on the way (MTU)";
 
 std::string own_name(const Credentials& credentials) {
   const CertificatePtr certificate = load_certificate(credentials.certificate);
@@ -129,9 +131,8 @@ class Observer {
   [[noreturn]] void throw_failure() const {
     LinkError failure = failure_;
     if (late_) {
-      failure = {Errc::deadline, stood_.empty()
-                                     ? "no answer within " + seconds_text(options_.deadline)
-                                     : unanswered("no answer", options_.deadline)};
+      failure = {Errc::deadline, "no answer within " + seconds_text(options_.deadline) +
+                                     (stood_.empty() ? "" : kStands)};
     }
     throw LinkError(failure.code(), "asking " + to_string(options_.address) + ": " +
                                         failure.reason() + advice(failure));

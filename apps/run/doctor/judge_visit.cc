@@ -3,6 +3,7 @@
 #include <cmath>
 #include <optional>
 #include <string>
+#include <system_error>
 #include <vector>
 
 #include <asio/error.hpp>
@@ -39,6 +40,14 @@ std::string advice_for(const Neighbour& neighbour) {
   if (code == asio::error::connection_refused)
     return "start `causeway doctor` or the coordinator there, and look whether that port is the "
            "one it listens on";
+  if (code == std::errc::connection_aborted || code == std::errc::connection_reset)
+    return "something takes connections there and ends them, such as a load balancer or a "
+           "forwarded "
+           "port behind which nothing listens: start the coordinator or `causeway doctor` there, "
+           "and look where the port leads";
+  if (neighbour.problem.find("takes connections") != std::string::npos)
+    return "something takes connections there and says nothing: look what listens on that port, "
+           "and where it leads";
   if (neighbour.problem.find("is answered by") != std::string::npos)
     return "correct its advertise in the configuration, or what forwards that port";
   if (neighbour.problem.find("certificate") != std::string::npos)

@@ -6,6 +6,8 @@
 #include <gtest/gtest.h>
 #include <asio/error.hpp>
 
+#include "inter/base/error.h"
+
 namespace causeway::run {
 namespace {
 
@@ -181,6 +183,16 @@ TEST(Links, OfARegionThatDialsAreGoodOnceItHas) {
   EXPECT_EQ(about(judged(west), "address of west").grade, Grade::ok);
   west.linked = false;
   EXPECT_EQ(about(judged(west), "address of west").grade, Grade::fail);
+}
+
+TEST(Links, ThatEndInABoxOnTheWaySaySo) {
+  Neighbour west = good();
+  west.problem = "the peer closed the connection during the TLS handshake";
+  west.problem_code = std::make_error_code(std::errc::connection_aborted);
+  EXPECT_THAT(about(judged(west), "address of west").advice, HasSubstr("load balancer"));
+  west.problem = "no answer within 4.0 s, though it takes connections: it hangs";
+  west.problem_code = make_error_code(inter::Errc::deadline);
+  EXPECT_THAT(about(judged(west), "address of west").advice, HasSubstr("says nothing"));
 }
 
 TEST(Links, OfTwoRegionsThatBothDialNeedAThird) {

@@ -61,6 +61,19 @@ TEST_F(StatusViewTest, HasTheRunAndHowFarTheRegionIs) {
   EXPECT_FALSE(view_.status().egress) << "no prices are known";
 }
 
+TEST(LateAnswers, AreNamedWhereTheyAreTooLongForAnElection) {
+  std::map<std::string, inter::LinkStats> links;
+  EXPECT_EQ(late_answers(links, milliseconds(2'000)), "");
+  links["b"] = {.up = true, .round_trip = milliseconds(1'000)};
+  links["c"] = {.up = true, .round_trip = milliseconds(100)};
+  EXPECT_EQ(late_answers(links, milliseconds(2'000)), "");
+  links["b"].round_trip = milliseconds(2'300);
+  EXPECT_THAT(late_answers(links, milliseconds(2'000)),
+              ::testing::HasSubstr("Answers of b take 2.3 s and sync.election_timeout_s is 2.0 s"));
+  links["b"].up = false;
+  EXPECT_EQ(late_answers(links, milliseconds(2'000)), "") << "what it took is of before";
+}
+
 TEST_F(StatusViewTest, OfTheProcessThatStaysOutForAnotherOneSaysSo) {
   const std::string what = std::string(inter::kTwoProcesses) + "a: one at 10.0.0.1:7, and ...";
   links_.on_refused_by("b", inter::LinkError(inter::Errc::refused, what));

@@ -5,6 +5,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <atomic>
 #include <csignal>
 #include <optional>
 #include <string>
@@ -15,6 +16,7 @@
 #include "diloco/worker/coordinator_link.h"
 #include "diloco/worker/stream/frame.h"
 #include "diloco/worker/worker.pb.h"
+#include "inter/base/tcp.h"
 #include "inter/door/tls_door.h"
 #include "inter/tls/pki.h"
 #include "tests/diloco/worker/worker_server_fixture.h"
@@ -88,6 +90,26 @@ TEST_F(FarWorker, IsToldThatItMayHaveComeToThePortOfTheRegions) {
   EXPECT_THROW(WorkerSession::attach(to, give_up), std::system_error);
   EXPECT_NE(told.find("closed the session before it answered; is this where its workers attach"),
             std::string::npos);
+}
+
+// Its first words are large. A path that drops large packets looks like this.
+TEST_F(FarWorker, TriesSmallSegmentsWhereItIsNotAnswered) {
+  start(1);
+  std::atomic<int> came = 0;
+  std::atomic<bool> small = false;
+  inter::TlsDoor door(context_.get_executor(),
+                      {.owner = "eu", .credentials = inter::credentials_in(certificates_, "eu")},
+                      [&](inter::TlsDoor::Guest guest) {
+                        const auto figures = inter::tcp_figures(guest.socket.native_handle());
+                        small = small || figures->segment_bytes <= inter::kSmallSegmentBytes;
+                        ++came;
+                      });
+  AttachRequest to = request(0, 1);
+  to.coordinator = "127.0.0.1:" + std::to_string(door.listen({{}, 0}));
+  door.start();
+  const auto give_up = [&](const std::string&) { return !small && came < 8; };
+  EXPECT_THROW(WorkerSession::attach(to, give_up), std::system_error);
+  EXPECT_TRUE(small);
 }
 
 // A data loader's workers live on for a while, and held the session open.

@@ -184,6 +184,19 @@ TEST_F(PairTest, NewConnectionOfAPeerReplacesTheOldOne) {
   EXPECT_TRUE(run_until([&] { return !twin.messages.empty(); }));
 }
 
+// A doctor, say, which has the region's certificate and is not to take part.
+TEST_F(PairTest, WhoIsRefusedEndsNoLink) {
+  b().verdict = "it is only being checked";
+  MeshOptions twin_options = options("a");
+  point(twin_options, "b", b().mesh->listening_port());
+  Region& twin = add(twin_options);
+  twin.mesh->start();
+  ASSERT_TRUE(run_until([&] { return twin.refusals.size() >= 3; }));
+  EXPECT_TRUE(b().downs.empty());
+  EXPECT_TRUE(a().mesh->is_up("b"));
+  EXPECT_FALSE(log_.has("two processes use the certificate"));
+}
+
 TEST_F(PairTest, DestroyedWithoutStopLeavesTheOtherSideRunning) {
   a().mesh.reset();
   ASSERT_TRUE(run_until([&] { return !b().mesh->is_up("a"); }));
