@@ -41,7 +41,7 @@ std::string error_json(const std::string& problem) {
 }  // namespace
 
 WanApi::WanApi(const inter::Endpoint& address)
-    : server_("wan-sim --http", address, kCommandBytesMax) {}
+    : server_("wan-sim --http", address, {.body_bytes = kCommandBytesMax}) {}
 
 void WanApi::start(Source source) {
   source_ = std::move(source);

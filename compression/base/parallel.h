@@ -12,6 +12,8 @@
 
 #ifdef _OPENMP
 #include <omp.h>
+#else
+#include "compression/base/allowed_cores.h"
 #endif
 
 namespace causeway::compression {
@@ -52,8 +54,7 @@ inline std::size_t threads_wanted() {
   static const std::size_t wanted = [] {
     const char* told = std::getenv("OMP_NUM_THREADS");
     const long number = told == nullptr ? 0 : std::strtol(told, nullptr, 10);
-    return static_cast<std::size_t>(
-        number > 0 ? number : std::max(1L, static_cast<long>(std::thread::hardware_concurrency())));
+    return static_cast<std::size_t>(number > 0 ? number : allowed_core_count());
   }();
   return wanted;
 }

@@ -281,7 +281,9 @@ std::string open_key_problem(const path& key) {
   const perms granted = std::filesystem::status(key, missing).permissions();
   if (missing || (granted & (perms::group_all | perms::others_all)) == perms::none) return "";
   return "the private key " + key.string() + " is open to other users of this host; `chmod 600 " +
-         key.string() + "`, and replace the key if others may have read it";
+         key.string() +
+         "` (of a copy, where it is mounted read-only, as a Secret of Kubernetes), and replace the "
+         "key if others may have read it";
 }
 
 Credentials credentials_in(const path& directory, const std::string& region) {

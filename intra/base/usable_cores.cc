@@ -1,12 +1,8 @@
 #include "intra/base/usable_cores.h"
 
-#include <sched.h>
-
-#include <algorithm>
 #include <cmath>
 #include <fstream>
 #include <optional>
-#include <thread>
 
 #include "intra/base/control_groups.h"
 
@@ -27,14 +23,6 @@ std::optional<double> quota_of(const ControlGroup& group) {
 }
 
 }  // namespace
-
-unsigned allowed_core_count() {
-  cpu_set_t set;
-  CPU_ZERO(&set);
-  if (::sched_getaffinity(0, sizeof set, &set) != 0)
-    return std::max(1U, std::thread::hardware_concurrency());
-  return static_cast<unsigned>(std::max(1, CPU_COUNT(&set)));
-}
 
 UsableCores usable_cores(const std::filesystem::path& root, unsigned allowed) {
   UsableCores cores{.count = allowed};

@@ -4,10 +4,9 @@
 #include <filesystem>
 #include <string>
 
-namespace causeway::intra {
+#include "compression/base/allowed_cores.h"
 
-// That this process may run on (taskset, cpuset, srun --cpu-bind).
-unsigned allowed_core_count();
+namespace causeway::intra {
 
 struct UsableCores {
   unsigned count = 1;
@@ -19,6 +18,6 @@ struct UsableCores {
 // stops whoever has used it up: more threads than it is good for wait for each other in every step.
 // `root`: under which /proc and /sys are.
 UsableCores usable_cores(const std::filesystem::path& root = "/",
-                         unsigned allowed = allowed_core_count());
+                         unsigned allowed = compression::allowed_core_count());
 
 }  // namespace causeway::intra

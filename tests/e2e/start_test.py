@@ -124,6 +124,17 @@ class Start(RunByHand):
             os.kill(int(first), stop)
             self.finish(container, code=130)
 
+    def test_an_address_that_is_told_to_others_alone(self):
+        said = "the others dial 192.0.2.1:7700 (advertise), where nobody will answer"
+        address = self.addresses[REGIONS[0]]
+        self.configured.write_text(self.configured.read_text().replace(f'listen = "{address}"\nadvertise = "{address}"', 'advertise = "192.0.2.1:7700"'))
+        for flags, told in (((), True), (("--listen", address), False)):
+            process = self.start_program(*self.command("--auto", *flags))
+            wait_until(lambda: "listening on port" in process.log.read_text(), "the coordinator to listen", process)
+            self.assertEqual(said in process.log.read_text(), told)
+            process.send_signal(signal.SIGTERM)
+            self.finish(process, code=130)
+
     def test_a_mistake_is_not_waited_for(self):
         address = f"127.0.0.1:{free_port()}"
         self.assertIn("twice", self.finish(self.first("--listen", address, "--metrics", address), code=2))

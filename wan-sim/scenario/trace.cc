@@ -25,6 +25,7 @@ std::string read_input(const std::filesystem::path& file, const std::string& wha
 
 namespace {
 
+constexpr std::string_view kByteOrderMark = "\xEF\xBB\xBF";  // spreadsheets write it
 constexpr std::size_t kStepsMax = 2'000'000;
 constexpr double kTraceSecondsMax = 1e6;
 constexpr std::uint64_t kMillisecondsMax = 1'000'000'000;
@@ -127,6 +128,7 @@ bool always_stopped(const Trace& trace) {
 Trace parse_csv(Lines& lines) {
   std::string_view line;
   if (!lines.next(line)) lines.fail("is empty; it needs t,rate,rtt,loss and rows");
+  if (line.starts_with(kByteOrderMark)) line.remove_prefix(kByteOrderMark.size());
   const auto columns = header(lines, line);
   Trace trace;
   while (lines.next(line)) {

@@ -1,5 +1,7 @@
 #include "apps/run/config/link_flags.h"
 
+#include <spdlog/spdlog.h>
+
 #include <cstddef>
 
 namespace causeway::run {
@@ -35,7 +37,13 @@ inter::MeshOptions mesh_options(const Config& config, const LinkFlags& flags) {
     options.bind = region.listen;
     advertise = region.advertise;
   }
-  if (!flags.listen.empty()) options.bind = inter::parse_endpoint(flags.listen);
+  if (!flags.listen.empty())
+    options.bind = inter::parse_endpoint(flags.listen);
+  else if (options.bind.port == 0 && advertise.port != 0)
+    spdlog::warn(
+        "{}: the others dial {} (advertise), where nobody will answer: without `listen`, or "
+        "--listen, it takes any free port of {}. Set `listen`, as in \"0.0.0.0:{}\"",
+        flags.region, inter::to_string(advertise), options.bind.host, advertise.port);
   options.dial_only = advertise.host.empty() && flags.listen.empty();
   options.credentials = inter::credentials_in(
       flags.certificates.empty() ? config.certificates : flags.certificates, flags.region);

@@ -35,8 +35,6 @@ namespace {
 
 using asio::ip::tcp;
 
-constexpr std::size_t kConnectionsMax = 64;
-constexpr std::size_t kPatientMax = 512;  // of whom the handler keeps waiting, beside those
 constexpr std::size_t kHeadBytesMax = 4096;
 constexpr std::size_t kMakingMax = 8;  // answers at a time that may have to wait
 constexpr std::chrono::seconds kPatience{
@@ -125,8 +123,11 @@ using ClientPointer = std::shared_ptr<Client>;
 
 class HttpServer::Implementation {
  public:
-  Implementation(std::string name, const inter::Endpoint& address, std::size_t body_bytes_max)
-      : name_(std::move(name)), body_bytes_max_(body_bytes_max), acceptor_(io_) {
+  Implementation(std::string name, const inter::Endpoint& address, const HttpLimits& limits)
+      : name_(std::move(name)),
+        body_bytes_max_(limits.body_bytes),
+        acceptor_(io_),
+        clients_(limits.connections, limits.connections) {
     listen(address);
   }
   ~Implementation() { stop({}); }
@@ -216,17 +217,11 @@ class HttpServer::Implementation {
     ++connected_;
     clients_.enter(client);  // in place of somebody slower, if there are too many
     std::optional<inter::Deadline> deadline;
-    bool patient = false;
-    const Patience give = [this, client, &deadline, &patient](std::chrono::seconds patience) {
+    const Patience give = [this, client, &deadline](std::chrono::seconds patience) {
       deadline.emplace(io_.get_executor(), patience, [client] { client->close(); });
-      if (patience <= kPatience || patient || patient_ == kPatientMax) return;
-      patient = true;
-      ++patient_;
-      clients_.leave(client);  // it has asked, and is not slow
     };
     give(kPatience);
     co_await exchange(*client, give);
-    if (patient) --patient_;
     clients_.leave(client);
     if (--connected_ == 0 && ending_) io_.stop();
   }
@@ -293,15 +288,15 @@ class HttpServer::Implementation {
   std::optional<asio::thread_pool> making_;  // from the start on
   tcp::acceptor acceptor_;
   std::uint16_t port_ = 0;
-  inter::Strangers<Client> clients_{kConnectionsMax};
-  std::size_t connected_ = 0, patient_ = 0, being_made_ = 0;
+  inter::Strangers<Client> clients_;
+  std::size_t connected_ = 0, being_made_ = 0;
   bool ending_ = false;
   asio::steady_timer patience_at_end_{io_};
   std::thread thread_;
 };
 
-HttpServer::HttpServer(std::string name, const inter::Endpoint& address, std::size_t body_bytes_max)
-    : implementation_(std::make_unique<Implementation>(std::move(name), address, body_bytes_max)) {}
+HttpServer::HttpServer(std::string name, const inter::Endpoint& address, const HttpLimits& limits)
+    : implementation_(std::make_unique<Implementation>(std::move(name), address, limits)) {}
 HttpServer::~HttpServer() = default;
 void HttpServer::start(Handler handler) {
   implementation_->start(std::move(handler));

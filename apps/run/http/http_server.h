@@ -31,6 +31,11 @@ struct HttpAnswer {
   const char* type = "text/plain; charset=utf-8";
 };
 
+struct HttpLimits {
+  std::size_t body_bytes = 0;    // of a request; none: bodies are not read
+  std::size_t connections = 64;  // at a time; beyond, the oldest of a crowd is closed
+};
+
 // On two threads of its own: one serves everybody and waits for nobody; on the other one answers
 // are made that may have to wait.
 class HttpServer {
@@ -42,9 +47,8 @@ class HttpServer {
       std::function<asio::awaitable<HttpAnswer>(HttpRequest request, const Patience& patience)>;
 
   // Listens and answers nobody yet: it has no threads before start(). `name`: for the log. Port 0
-  // takes any free one. Bodies are read if they may have bytes. Throws std::system_error if the
-  // address cannot be bound.
-  HttpServer(std::string name, const inter::Endpoint& address, std::size_t body_bytes_max = 0);
+  // takes any free one. Throws std::system_error if the address cannot be bound.
+  HttpServer(std::string name, const inter::Endpoint& address, const HttpLimits& limits = {});
   ~HttpServer();
 
   void start(Handler handler);

@@ -16,6 +16,8 @@ namespace {
 
 constexpr std::chrono::seconds kPatience{5};      // with an answer that is ready
 constexpr std::chrono::seconds kVersionWait{30};  // of who waits for the next one
+// When there is a version, all that waited for it come back at once.
+constexpr HttpLimits kLimitsWithVersions{.connections = 512};
 
 HttpAnswer unless(const std::string& why) {
   return {.status = why.empty() ? 200 : 503, .text = (why.empty() ? "ok" : why) + "\n"};
@@ -28,7 +30,9 @@ HttpAnswer unless(const std::string& why) {
 class MetricsServer::Implementation {
  public:
   Implementation(const inter::Endpoint& address, MetricsPages pages)
-      : pages_(std::move(pages)), server_("metrics", address), versions_(server_.executor()) {
+      : pages_(std::move(pages)),
+        server_("metrics", address, pages_.version ? kLimitsWithVersions : HttpLimits{}),
+        versions_(server_.executor()) {
     server_.start([this](HttpRequest request, const HttpServer::Patience& give) {
       return answer_to(std::move(request), give);
     });

@@ -46,7 +46,7 @@ class HttpServerTest : public ::testing::Test {
   }
 
   asio::io_context context_;
-  HttpServer server_{"test", {"127.0.0.1", 0}, kBodyBytesMax};
+  HttpServer server_{"test", {"127.0.0.1", 0}, {.body_bytes = kBodyBytesMax}};
 };
 
 TEST_F(HttpServerTest, HandsOverEveryPartOfARequest) {

@@ -134,7 +134,9 @@ TEST_F(MetricsServerTest, HundredsMayWaitForAVersion) {
   std::atomic<bool> there = false;
   serve({.version = [&](const std::string&) { return there ? "1" : ""; }});
   std::vector<tcp::socket> waiting;
-  for (int i = 0; i < 300; ++i) waiting.push_back(connect("GET /version?after= HTTP/1.1\r\n\r\n"));
+  for (int i = 0; i < 300; ++i) waiting.push_back(connect(""));
+  for (tcp::socket& one : waiting)
+    asio::write(one, asio::buffer(std::string("GET /version?after= HTTP/1.1\r\n\r\n")));
   EXPECT_TRUE(get("/healthz").starts_with("HTTP/1.1 200 "));
   there = true;
   server_->tell_version();

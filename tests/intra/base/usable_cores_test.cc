@@ -2,7 +2,10 @@
 
 #include <gtest/gtest.h>
 
+#include <sched.h>
+
 #include <fstream>
+#include <thread>
 
 #include "tests/intra/temporary_directory.h"
 
@@ -33,6 +36,18 @@ TEST(UsableCores, AreThoseThatAreAllowedWhereThereIsNoQuota) {
   host.write("sys/fs/cgroup/job/cpu.max", "max 100000\n");
   EXPECT_EQ(host.cores().count, 64U);
   EXPECT_EQ(host.cores().limit, "");
+}
+
+TEST(UsableCores, AreThoseOfTheThreadAlone) {
+  unsigned count = 0;
+  std::thread([&] {
+    cpu_set_t one;
+    CPU_ZERO(&one);
+    CPU_SET(::sched_getcpu(), &one);
+    ASSERT_EQ(::sched_setaffinity(0, sizeof one, &one), 0);
+    count = compression::allowed_core_count();
+  }).join();
+  EXPECT_EQ(count, 1U);
 }
 
 TEST(UsableCores, AreAsManyAsTheSmallestQuotaAroundIsGoodFor) {

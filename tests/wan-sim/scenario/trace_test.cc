@@ -34,6 +34,11 @@ TEST(Trace, ReadsCsvInAnyOrderOfColumns) {
   EXPECT_EQ(trace.length, 3s);  // the last row lasts as long as the one before
 }
 
+TEST(Trace, ReadsTheCsvOfASpreadsheet) {
+  const Trace trace = parse_trace("\xEF\xBB\xBFt,rate\r\n0,5\r\n", TraceFormat::csv, "x");
+  EXPECT_EQ(trace.steps.front().settings, (Settings{{"rate_mbit_s", 5}}));
+}
+
 TEST(Trace, SaysWhatIsWrongWithACsv) {
   const auto refuse = [](const std::string& text, int line, const std::string& what) {
     expect_refused(text, TraceFormat::csv, line, what);
