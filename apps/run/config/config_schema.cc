@@ -100,9 +100,9 @@ void add_outer_keys(std::vector<Key<Config>>& keys) {
        {"delayed_nesterov", Kind::delayed_nesterov}},
       "How the averaged pseudo-gradient moves the shared weights. auto: chosen together with lr, "
       "momentum and mean, by the codec, the inner optimizer, and the number of regions and rounds "
-      "(docs/learning.md); nesterov if one of these three is set. Use nesterov with a dense codec, "
-      "sgd with a sparse one, and delayed_nesterov if rounds list few of the regions "
-      "(docs/rounds.md).")));
+      "(docs/learning.md); nesterov if this key is left out and lr or momentum is set. Use "
+      "nesterov with a dense codec, sgd with a sparse one, and delayed_nesterov if rounds list few "
+      "of the regions (docs/rounds.md).")));
   keys.push_back(of_run(C::number(
       "outer.lr", [](auto& c) -> auto& { return c.outer.lr; }, {0, 100, true},
       "Outer learning rate.")));
@@ -122,8 +122,8 @@ void add_outer_mean(std::vector<Key<Config>>& keys) {
       {{"all", Mean::all}, {"senders", Mean::senders}},
       "Which contributions an element of the averaged pseudo-gradient is the mean of. all: all "
       "that the round lists; an element that a sparse codec leaves out counts as zero. senders: "
-      "those that hold the element (docs/rounds.md, \"Weights\"); the same with dense codecs. If "
-      "outer.optimizer is auto, it is chosen.")));
+      "those that hold the element (docs/rounds.md, \"Weights\"); the same with dense codecs. Set "
+      "it only together with outer.optimizer; if that is auto, it is chosen.")));
 }
 
 void add_codec_keys(std::vector<Key<Config>>& keys) {
