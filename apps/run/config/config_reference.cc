@@ -16,13 +16,13 @@ left out), `--set regions.NAME.key=value` a key of one region. Unknown keys and 
 and what is allowed. Relative paths are relative to the current directory. `causeway config FILE` checks a file and prints it
 with every default filled in.
 
-Who must have the same value is in the column *shared*. *all*: all regions. Coordinators compare these keys when they connect and
+The column *shared* says who must have the same value. *all*: all regions. Coordinators compare these keys when they connect and
 refuse each other, showing the difference, if they are not the same. *region*: a region's coordinator and all its workers. A worker
 shows its coordinator both kinds when it attaches, and is refused with every key that differs and both values. The other keys may
 differ from process to process.
 
-A key with a \* is for the built-in trainer alone, `causeway worker`. Where a program of your own trains
-([worker-api.md](worker-api.md)), leave `data.files` out: these keys then say nothing.
+A key with a \* is only for the built-in trainer, `causeway worker`. If a program of your own trains
+([worker-api.md](worker-api.md)), leave `data.files` out: these keys then have no effect.
 )";
 
 std::string cell(const std::string& text) {

@@ -45,9 +45,9 @@ void add_run_keys(std::vector<Key<Config>>& keys) {
   keys.push_back(of_run(C::choice<diloco::InitialValues>(
       "run.initial", [](auto& c) -> auto& { return c.sync.rules.initial; },
       {{"founder", diloco::InitialValues::founder}, {"equal", diloco::InitialValues::equal}},
-      "What a run of programs begins with where they bring different initial values. founder: the "
-      "others take those of the region that founded the run, and say so. equal: whoever has "
-      "others is refused, with the name of the first tensor that differs.")));
+      "What a run of programs begins with if their initial values differ. founder: the others take "
+      "those of the region that founded the run, and say so. equal: a program with other values is "
+      "refused, with the name of the first tensor that differs.")));
   keys.push_back(of_process(C::boolean(
       "run.require_doctor", [](auto& c) -> auto& { return c.requires_doctor; },
       "A coordinator founds or joins the run only if `causeway doctor` has found nothing that "
@@ -57,7 +57,7 @@ void add_run_keys(std::vector<Key<Config>>& keys) {
 Key<Config> tensor_codecs_key() {
   auto key = C::make("codec.tensors", "list of texts",
                      "Codecs of single matrices by name: the first pattern that matches is used, "
-                     "codec.matrix where none does.");
+                     "codec.matrix if none does.");
   key.allowed = "\"PATTERN=CODEC\", with a shell pattern, as in \"*.mlp.*=topk:k=128\"";
   key.get = [](const Config& c) -> Value {
     std::vector<std::string> list;
@@ -80,8 +80,8 @@ Key<Config> tensor_codecs_key() {
 
 Key<Config> step_up_key() {
   auto key = C::make("codec.step_up", "list of texts",
-                     "What a tensor whose error exceeds error_max is sent with instead, in order: "
-                     "larger codecs. The last may be dense:fp32, which loses nothing.");
+                     "Larger codecs for a tensor whose error exceeds error_max, tried in this "
+                     "order. The last may be dense:fp32, which loses nothing.");
   key.allowed = "codecs, such as [\"topk:k=256\", \"dense:int8\"]";
   key.get = [](const Config& c) -> Value { return c.codec.step_up; };
   key.set = [allowed = key.allowed](Config& c, const Value& value) {
@@ -98,11 +98,11 @@ void add_outer_keys(std::vector<Key<Config>>& keys) {
        {"nesterov", Kind::nesterov},
        {"sgd", Kind::sgd},
        {"delayed_nesterov", Kind::delayed_nesterov}},
-      "How the averaged pseudo-gradient moves the shared weights. auto: what suits the codec, the "
-      "inner optimizer, and how many regions and rounds there are, lr, momentum and mean included "
-      "(docs/learning.md); nesterov if one of them is set. Use nesterov with a dense codec, sgd "
-      "with a sparse one, and delayed_nesterov where rounds list few of the regions "
-      "(docs/rounds.md).")));
+      "How the averaged pseudo-gradient moves the shared weights. auto: chosen together with lr, "
+      "momentum and mean, by the codec, the inner optimizer, and the number of regions and rounds "
+      "(docs/learning.md); nesterov if this key is left out and lr or momentum is set. Use "
+      "nesterov with a dense codec, sgd with a sparse one, and delayed_nesterov if rounds list few "
+      "of the regions (docs/rounds.md).")));
   keys.push_back(of_run(C::number(
       "outer.lr", [](auto& c) -> auto& { return c.outer.lr; }, {0, 100, true},
       "Outer learning rate.")));
@@ -120,11 +120,10 @@ void add_outer_mean(std::vector<Key<Config>>& keys) {
   keys.push_back(of_run(C::choice<Mean>(
       "outer.mean", [](auto& c) -> auto& { return c.outer.mean; },
       {{"all", Mean::all}, {"senders", Mean::senders}},
-      "Whose mean an element of the averaged pseudo-gradient is. all: of all contributions that "
-      "the "
-      "round lists, where what a sparse codec leaves out counts as zero. senders: of those that "
-      "hold the element (docs/rounds.md, \"Weights\"); the same with dense codecs. Where "
-      "outer.optimizer is auto, it is chosen.")));
+      "Which contributions an element of the averaged pseudo-gradient is the mean of. all: all "
+      "that the round lists; an element that a sparse codec leaves out counts as zero. senders: "
+      "those that hold the element (docs/rounds.md, \"Weights\"); the same with dense codecs. Set "
+      "it only together with outer.optimizer; if that is auto, it is chosen.")));
 }
 
 void add_codec_keys(std::vector<Key<Config>>& keys) {

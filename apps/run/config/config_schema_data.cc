@@ -40,12 +40,12 @@ void add_data_keys(std::vector<Key<Config>>& keys) {
       "data.mode", [](auto& c) -> auto& { return c.data.per_region; },
       {{"shared", false}, {"per-region", true}},
       "shared: all regions have the same data and share out each pass over it; a region with other "
-      "data is refused. per-region: each region has data of its own and reads all of it; no loss "
-      "compares two regions then but that on data.validation_files."))));
+      "data is refused. per-region: each region has data of its own and reads all of it; then only "
+      "the loss on data.validation_files compares regions."))));
   keys.push_back(of_process(paths_key<Config>(
       "data.validation_files", [](auto& c) -> auto& { return c.data.validation_files; }, true,
       "Paths or globs of a set that all regions have: each measures the final model on it too "
-      "(common_val_loss in result.json), beside the last part of its own data. Where data.files "
+      "(common_val_loss in result.json), beside the last part of its own data. If data.files "
       "matches them too, they are left out of it. Empty: none.")));
   keys.push_back(of_process(C::number_as(
       "data.digest_gib", "GiB",
@@ -54,9 +54,9 @@ void add_data_keys(std::vector<Key<Config>>& keys) {
         c.data.digest_at_once_bytes = static_cast<std::uint64_t>(gib * kGibi);
       },
       {0, 1e6},
-      "Up to so much data is read for its digest before a worker attaches, unless that was done "
-      "before. More is read beside the training; until then only a sample of it is compared with "
-      "the other regions.")));
+      "Up to this much data is read for its digest before a worker attaches, unless its digest is "
+      "known. More is read while training goes on; until all is read, only a sample of it is "
+      "compared with the other regions.")));
   keys.push_back(of_run(C::choice<Format>(
       "data.format", [](auto& c) -> auto& { return c.data.format; },
       {{"text", Format::text},

@@ -49,7 +49,7 @@ void add_overlap_keys(std::vector<Key<Config>>& keys) {
        {"eager", Variant::eager}},
       "How training goes on during the exchange (docs/overlap.md). synchronous: it waits. "
       "streaming: parts of the model take turns, and training goes on for overlap_steps. delayed, "
-      "eager: it goes on for a whole round; eager looks ahead by what the last record "
+      "eager: it goes on for a whole round; eager looks ahead by as much as the last record "
       "confirmed.")));
   keys.push_back(of_run(C::integer(
       "sync.fragments", "", [](auto& c) -> auto& { return c.overlap.fragments; }, 1, 1024,
@@ -66,8 +66,8 @@ void add_overlap_keys(std::vector<Key<Config>>& keys) {
       "and eager take those of a whole round.")));
   keys.push_back(of_run(C::number(
       "sync.mixing", [](auto& c) -> auto& { return c.overlap.mixing; }, {0, 1},
-      "When a fragment's exchange ends, what the region contributed is mixed, with this weight, "
-      "with the shared parameters, and the steps taken meanwhile are added. For streaming.")));
+      "When a fragment's exchange ends, the region's contribution is mixed, with this weight, with "
+      "the shared parameters, and the steps taken meanwhile are added. For streaming.")));
   keys.push_back(of_run(C::integer(
       "sync.warmup_k", "steps", [](auto& c) -> auto& { return c.sync.warmup_k; }, 0, 1'000'000,
       "K during inner.warmup_steps, at most k and a multiple of fragments. 0: k.")));
@@ -81,27 +81,28 @@ void add_sync_keys(std::vector<Key<Config>>& keys) {
       "the first region",
       of_run(C::text(
           "sync.founder", [](auto& c) -> auto& { return c.sync.founder; }, "the name of a region",
-          "The region with which `causeway simulate` founds a run, and whose files it shows."))));
+          "The region that founds a run under --auto and `causeway simulate`. The latter shows its "
+          "files."))));
   keys.push_back(of_process(C::integer(
       "sync.contributions_min", "regions",
       [](auto& c) -> auto& { return c.sync.rules.contributions_min; }, 0, 1024,
-      "Fewest regions a round may close with. 0: a majority; with a witness, as many as are a "
+      "Fewest regions a round may close with. 0: a majority; with a witness, as many as make a "
       "majority together with it (one of two).")));
   keys.push_back(of_run(C::integer(
       "sync.staleness_max", "rounds", [](auto& c) -> auto& { return c.sync.rules.staleness_max; },
       0, 16,
       "Rounds that a contribution may come late and still be listed, with weight x (1 + "
-      "rounds)^-0.5. 0: what misses its round goes back into the residual.")));
+      "rounds)^-0.5. 0: a contribution that misses its round goes back into the residual.")));
   keys.push_back(of_run(C::choice<diloco::ExchangeKind>(
       "sync.exchange", [](auto& c) -> auto& { return c.sync.rules.exchange; },
       {{"full", diloco::ExchangeKind::full},
        {"sharded", diloco::ExchangeKind::sharded},
        {"auto", diloco::ExchangeKind::automatic}},
-      "What goes to whom in a round (docs/rounds.md, \"Sharded rounds\"). full: every payload to "
-      "every region. sharded: shards of payloads to those who sum them, and the sums to every "
-      "region, so that the bytes per region do not grow with the number of regions; no "
-      "contribution is listed late. auto: sharded from five listed regions on, if the codecs are "
-      "dense and sync.variant is not eager; the first round is full.")));
+      "What regions send each other in a round (docs/rounds.md, \"Sharded rounds\"). full: every "
+      "payload to every region. sharded: shards of payloads to the regions that sum them, and the "
+      "sums to every region, so that the bytes per region do not grow with the number of regions; "
+      "no contribution is listed late. auto: sharded from five listed regions on, if the codecs "
+      "are dense and sync.variant is not eager; the first round is full.")));
   keys.push_back(of_run(C::boolean(
       "sync.speed_adaptive_k", [](auto& c) -> auto& { return c.sync.rules.speed_adaptive_k; },
       "Slower regions take fewer inner steps, so that all arrive together (DyLU).")));
@@ -157,8 +158,8 @@ void add_ledger_keys(std::vector<Key<Config>>& keys) {
   keys.push_back(of_built_in_trainer(of_process(C::integer(
       "ledger.proofs_kept", "rounds", [](auto& c) -> auto& { return c.train.proofs_kept; }, 1,
       1'000'000,
-      "With ledger.prove_steps: the newest rounds of which a region keeps the state that it began "
-      "with, so that they can be checked: 16 bytes a parameter for each."))));
+      "With ledger.prove_steps: for how many of the newest rounds a region keeps its state at the "
+      "begin of the round, so that they can be checked: 16 bytes a parameter for each."))));
 }
 
 void add_link_keys(std::vector<Key<Config>>& keys) {

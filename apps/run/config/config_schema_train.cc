@@ -32,8 +32,8 @@ void add_rank_keys(std::vector<Key<Config>>& keys) {
   keys.push_back(of_built_in_trainer(of_process(seconds_key(
       "train.rank_deadline_s", [](auto& c) -> auto& { return c.train.rank_deadline; },
       "If the other workers of a region wait longer than this for one worker in one operation, "
-      "they take it for hung and go on without it. Longer than writing a state of less than 64 MiB "
-      "takes.",
+      "they take it for hung and go on without it. It must be longer than writing a state of 64 "
+      "MiB takes.",
       0.1))));
   keys.push_back(of_process(seconds_key(
       "train.rank_wait_s", [](auto& c) -> auto& { return c.train.rank_wait; },
@@ -46,7 +46,7 @@ void add_device_keys(std::vector<Key<Config>>& keys) {
   keys.push_back(of_built_in_trainer(of_process(C::boolean(
       "train.bind_to_numa", [](auto& c) -> auto& { return c.binds_to_numa; },
       "On a host with several NUMA nodes a worker runs on the cores of its GPU's node, and workers "
-      "without GPU take turns in the nodes, unless whoever started it has chosen its cores."))));
+      "without GPU take turns in the nodes, unless its cores were chosen when it was started."))));
   keys.push_back(of_built_in_trainer(of_process(C::integer(
       "train.recompute", "", [](auto& c) -> auto& { return c.train.recompute; }, 0, 2,
       "On GPUs, what the backward pass computes again instead of keeping, to save memory. 0: "
@@ -58,9 +58,9 @@ void add_device_keys(std::vector<Key<Config>>& keys) {
       "overlaps)."))));
   keys.push_back(of_built_in_trainer(of_process(C::boolean(
       "train.time_products", [](auto& c) -> auto& { return c.train.time_products; },
-      "On GPUs: a start that meets a product of matrices for the first time on this machine times "
-      "cuBLASLt's kernels for it, and keeps which is the fastest in causeway/products of the "
-      "user's cache (docs/gpu.md)."))));
+      "On GPUs: the first start on this machine that needs a product of matrices times cuBLASLt's "
+      "kernels for it, and notes the fastest in causeway/products of the user's cache "
+      "(docs/gpu.md)."))));
   keys.push_back(of_built_in_trainer(of_region(C::boolean(
       "train.stochastic_rounding", [](auto& c) -> auto& { return c.train.stochastic_rounding; },
       "On GPUs with model.precision bf16: the weights that are multiplied are rounded from the "
@@ -76,8 +76,8 @@ void add_inner_keys(std::vector<Key<Config>>& keys) {
       "inner.optimizer", [](auto& c) -> auto& { return c.inner.optimizer; },
       {{"adamw", Optimizer::adamw}, {"muon", Optimizer::muon}},
       "adamw: AdamW steps everything. muon: Muon steps the matrices of the transformer's blocks, "
-      "and AdamW the embeddings, the head and all vectors. It loses far less to large K, and costs "
-      "the same for each step, however few tokens that has: see docs/learning.md.")));
+      "and AdamW the embeddings, the head and all vectors. It loses far less with a large K, and "
+      "costs the same for each step, however few tokens the step has: see docs/learning.md.")));
   keys.push_back(of_run(C::number(
       "inner.lr", [](auto& c) -> auto& { return c.inner.lr; }, {0, 100, true},
       "Highest learning rate, of AdamW and of Muon.")));
@@ -162,8 +162,8 @@ void add_train_keys(std::vector<Key<Config>>& keys) {
   keys.push_back(of_process(C::text(
       "checkpoint.after", [](auto& c) -> auto& { return c.checkpoint_after; },
       "a command for /bin/sh, or empty",
-      "A region's coordinator starts it for each new snapshot that the run confirmed, to bring it "
-      "elsewhere, as to an object store (docs/checkpoints.md).")));
+      "A region's coordinator starts this command for each new snapshot that the run confirmed, to "
+      "copy it elsewhere, for example to an object store (docs/checkpoints.md).")));
 }
 
 }  // namespace causeway::run
