@@ -197,10 +197,39 @@ TEST_P(WorkerServerTest, EndsTheGatheringForAllWhenOneRankGoes) {
   EXPECT_EQ(script_.lost, 1);
 }
 
-TEST_P(WorkerServerTest, GoesOnWithoutARankThatDoesNotComeInTime) {
+// Ranks that come late may find that others have begun without them. Whoever is in too small a
+// gathering asks what to do, until so many are together.
+class LateRanks : public WorkerServerTest {
+ protected:
+  void start(std::uint32_t workers, std::chrono::milliseconds rank_wait) {
+    workers_ = workers;
+    WorkerServerTest::start(workers, rank_wait);
+    on_server([this] {
+      script_.answer = [this] { server_->finish(3); };
+      return 0;
+    });
+  }
+  std::unique_ptr<WorkerSession> together(std::uint32_t world, std::uint32_t rank,
+                                          std::unique_ptr<WorkerSession> session = nullptr) {
+    while (!session || session->attachment().world < world) {
+      try {
+        if (session) session->next(keep);
+        if (!session) session = attach(rank, workers_);
+      } catch (const std::system_error& error) {
+        EXPECT_EQ(error.code(), Errc::coordinator_lost);
+        session.reset();
+      }
+    }
+    return session;
+  }
+  std::uint32_t workers_ = 0;
+};
+INSTANTIATE_TEST_SUITE_P(Over, LateRanks, both_transports(), name_of);
+
+TEST_P(LateRanks, TheOthersGoOnWithoutOneThatDoesNotCome) {
   start(3, std::chrono::milliseconds(50));
-  auto last = std::async(std::launch::async, [this] { return attach(2, 3); });
-  const auto first = attach(1, 3);
+  auto last = std::async(std::launch::async, [this] { return together(2, 2); });
+  const auto first = together(2, 1);
   const auto other = last.get();
   EXPECT_EQ(first->attachment().rank, 0);
   EXPECT_EQ(other->attachment().rank, 1);
@@ -213,29 +242,12 @@ TEST_P(WorkerServerTest, GoesOnWithoutARankThatDoesNotComeInTime) {
   });
 }
 
-TEST_P(WorkerServerTest, ARankThatComesLateIsTakenInWhenTheOthersAskWhatToDo) {
+TEST_P(LateRanks, AreTakenInWhenTheOthersAskWhatToDo) {
   start(2, std::chrono::milliseconds(200));
-  on_server([&] {
-    script_.answer = [&] { server_->finish(3); };
-    return 0;
-  });
   auto early = attach(1, 2);
   EXPECT_EQ(early->attachment().world, 1);
-  // Whoever stands alone asks until the other one is there.
-  const auto together = [this](std::unique_ptr<WorkerSession> session, std::uint32_t rank) {
-    while (!session || session->attachment().world < 2) {
-      try {
-        if (session) session->next(keep);
-        if (!session) session = attach(rank, 2);
-      } catch (const std::system_error& error) {
-        EXPECT_EQ(error.code(), Errc::coordinator_lost);
-        session.reset();
-      }
-    }
-    return session;
-  };
-  auto late = std::async(std::launch::async, [&] { return together(nullptr, 0); });
-  early = together(std::move(early), 1);
+  auto late = std::async(std::launch::async, [this] { return together(2, 0); });
+  early = together(2, 1, std::move(early));
   const auto returned = late.get();
   EXPECT_EQ(early->attachment().rank, 1);
   EXPECT_EQ(returned->attachment().rank, 0);

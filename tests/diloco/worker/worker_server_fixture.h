@@ -81,6 +81,12 @@ class Script : public WorkerServerHandler {
 };
 
 enum class Transport { unix_socket, tls };
+inline auto both_transports() {
+  return testing::Values(Transport::unix_socket, Transport::tls);
+}
+inline std::string name_of(const testing::TestParamInfo<Transport>& tested) {
+  return tested.param == Transport::tls ? "Tls" : "UnixSocket";
+}
 
 class WorkerServerTest : public ::testing::TestWithParam<Transport> {
  protected:

@@ -15,11 +15,7 @@
 namespace causeway::diloco {
 namespace {
 
-INSTANTIATE_TEST_SUITE_P(Over, WorkerServerTest,
-                         testing::Values(Transport::unix_socket, Transport::tls),
-                         [](const auto& tested) {
-                           return tested.param == Transport::tls ? "Tls" : "UnixSocket";
-                         });
+INSTANTIATE_TEST_SUITE_P(Over, WorkerServerTest, both_transports(), name_of);
 
 class OverUnixSocket : public WorkerServerTest {
   bool over_tls() const override { return false; }
