@@ -9,7 +9,8 @@ namespace {
 
 using ::testing::HasSubstr;
 
-std::string problem_of(const std::string& text, const std::vector<std::string>& overrides = {}) {
+std::string problem_of_text(const std::string& text,
+                            const std::vector<std::string>& overrides = {}) {
   try {
     load_text(text, overrides);
   } catch (const ConfigError& error) {
@@ -19,7 +20,7 @@ std::string problem_of(const std::string& text, const std::vector<std::string>& 
 }
 
 std::string problem_with(const std::vector<std::string>& overrides, const std::string& more = "") {
-  return problem_of(kSmallConfig + more, overrides);
+  return problem_of_text(kSmallConfig + more, overrides);
 }
 
 TEST(ConfigCombination, StepsMustBeAMultipleOfK) {
@@ -55,10 +56,10 @@ TEST(ConfigCombination, RegionsMayBeOutOfReachButNotAll) {
   EXPECT_EQ(problem_with({}, another), "") << "the two talk by way of the first";
   std::string all = kSmallConfig + another;
   all.insert(all.find("[[regions]]\nname = \"west\""), none);
-  EXPECT_THAT(problem_of(all), HasSubstr("no region has one"));
-  EXPECT_EQ(
-      problem_of(kSmallConfig.substr(0, kSmallConfig.find("[[regions]]\nname = \"west\"")) + none),
-      "")
+  EXPECT_THAT(problem_of_text(all), HasSubstr("no region has one"));
+  EXPECT_EQ(problem_of_text(
+                kSmallConfig.substr(0, kSmallConfig.find("[[regions]]\nname = \"west\"")) + none),
+            "")
       << "it is alone";
 }
 
