@@ -64,6 +64,13 @@ std::map<std::pair<std::string, std::string>, LinkStatus> measured_links(
         link = back;
         link->round_trip_ms = round_trip_ms;
       }
+      if (link && link->rate_mbit_s <= 0 && link->connects == 0 && !link->via.empty()) {
+        throw ConfigError(run.string() + ": " + from + " and " + to +
+                          " had no link of their own, and what went between them by way of " +
+                          link->via +
+                          " was not measured; give --links PROFILE instead, with the "
+                          "delay and the rate of that way");
+      }
       if (!link || link->rate_mbit_s <= 0) {
         throw ConfigError(run.string() + ": its status.json files have no rate of the link from " +
                           from + " to " + to +

@@ -45,6 +45,19 @@ TEST_F(TuneLinksOfARun, MayBeThoseThatCoordinatorsMeasured) {
   EXPECT_THROW(links_of_run(run_.path(), {"us", "asia"}), ConfigError);
 }
 
+TEST_F(TuneLinksOfARun, OfTwoThatNeverHadOneAreSaidToBeMissing) {
+  run_.write("us/status.json", R"({"links": {"eu": {"via": "asia", "rate_mbit_s": 0}}})");
+  run_.write("eu/status.json", R"({"links": {"us": {"via": "asia", "rate_mbit_s": 0}}})");
+  try {
+    links_of_run(run_.path(), {"us", "eu"});
+    FAIL() << "nothing is known of it";
+  } catch (const ConfigError& error) {
+    EXPECT_NE(std::string(error.what()).find("what went between them by way of asia"),
+              std::string::npos)
+        << error.what();
+  }
+}
+
 TEST_F(TuneLinksOfARun, MayBeSlowerThanAnyThatIsSimulated) {
   run_.write("us/status.json",
              R"({"links": {"eu": {"round_trip_ms": 22000.0, "rate_mbit_s": 0.002}}})");
