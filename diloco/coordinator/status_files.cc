@@ -33,12 +33,11 @@ OrderedJson or_null(const std::optional<double>& value) {
 
 constexpr std::size_t kReserveBytes = 64 << 10;  // several times a status.json
 
-// The round after the last one in the file; lines that are no rounds, or not whole, do not count.
-Round round_after(const std::filesystem::path& events) {
-  constexpr std::streamoff kTailBytes = 256 << 10;
-  std::ifstream file(events, std::ios::binary | std::ios::ate);
-  if (!file) return 0;
-  file.seekg(std::max<std::streamoff>(0, file.tellg() - kTailBytes));
+// The round after the last one in these bytes at the end of the file; lines that are no rounds, or
+// not whole, do not count.
+Round round_after(std::ifstream& file, std::streamoff begin) {
+  file.clear();
+  file.seekg(begin);
   Round next = 0;
   for (std::string line; std::getline(file, line);) {
     const auto json = nlohmann::json::parse(line, nullptr, false);
@@ -47,6 +46,18 @@ Round round_after(const std::filesystem::path& events) {
     if (round) next = json["round"].get<Round>() + 1;
   }
   return next;
+}
+
+// In all of it. Links that came and went for hours may have been noted since.
+Round round_after(const std::filesystem::path& events) {
+  std::ifstream file(events, std::ios::binary | std::ios::ate);
+  if (!file) return 0;
+  const std::streamoff size = file.tellg();
+  for (std::streamoff tail_bytes = 256 << 10;; tail_bytes *= 4) {
+    const std::streamoff begin = std::max<std::streamoff>(0, size - tail_bytes);
+    const Round next = round_after(file, begin);
+    if (next > 0 || begin == 0) return next;
+  }
 }
 
 // Contributions of earlier rounds that this one lists.

@@ -10,6 +10,9 @@ namespace {
 // A region on slow links comes nearer slowly: by the tenth of a round in each, if its links carry a
 // tenth more than the run makes.
 constexpr std::uint64_t kBehindMax = 16;
+// Rounds. Whoever joins a long run lets go of all that it was not there for, and is to answer
+// others meanwhile.
+constexpr Round kReleasedAtOnce = 1024;
 
 }  // namespace
 
@@ -176,11 +179,18 @@ void SpoolIndex::release_old(const std::optional<Applied>& applied) {
     keep_from = std::min({keep_from, needed_from_, applied ? applied->version : 0});
   }
   if (applied && applied->version >= history_.kept_from()) aimed_.reset();
+  keep_from = std::min(keep_from, released_ + kReleasedAtOnce);
   while (released_ < keep_from) {
     const CommitRecord& record = history_.record(released_++);
     unlist(record);
-    for (const inter::BlobId& blob : applied_blobs(record)) discard(blob, true);
+    for (const inter::BlobId& blob : applied_blobs(record))
+      may_be_on_disk(blob) ? discard(blob, true) : forget_progress(blob);
   }
+}
+
+// What arrives later is unclaimed.
+bool SpoolIndex::may_be_on_disk(const inter::BlobId& blob) const {
+  return holds(blob) || begun_.contains(blob) || unclaimed_.contains(blob);
 }
 
 void SpoolIndex::discard_stale() {

@@ -114,6 +114,7 @@ class SpoolIndex {
 
  private:
   bool named(const inter::BlobId& blob) const { return kept(blob) || contributions_.names(blob); }
+  bool may_be_on_disk(const inter::BlobId& blob) const;
   void forget(const inter::BlobId& blob);
   void unlist(const CommitRecord& record);
   void drop_snapshot(std::optional<Snapshot>& snapshot);

@@ -251,6 +251,16 @@ TEST(RegionStatus, WhatAnotherRunWroteIsNotOfThisOne) {
   EXPECT_EQ(inter::read_regular_file(file, 1 << 20), written);
 }
 
+TEST(RegionStatus, TheNewestRoundIsFoundBehindALongTimeOfOtherEvents) {
+  const test::TemporaryDirectory directory;
+  append_to_file(directory.path() / "events.jsonl", R"({"round": 41, "participants": ["east"]})"
+                                                    "\n");
+  StatusFiles files(directory.path(), "east");
+  EXPECT_EQ(files.next_round(), 42);
+  for (int i = 0; i < 10; ++i) files.add_event("peer_down", "west", std::string(100'000, 'x'), 42);
+  EXPECT_EQ(StatusFiles(directory.path(), "east").next_round(), 42);
+}
+
 // Otherwise a region in which nothing moves looks like one whose coordinator hangs.
 TEST(RegionStatus, TheFilesTimeGoesOnWhereNothingChanges) {
   const test::TemporaryDirectory directory;

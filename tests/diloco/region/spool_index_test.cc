@@ -218,6 +218,33 @@ TEST_F(SpoolTest, PayloadsGoWhenASnapshotAndTheWorkerAreBeyondThem) {
   EXPECT_EQ(spool_.first_missing(2), 3U);
 }
 
+// A million actions at once would fill memory, and nobody be answered meanwhile.
+TEST_F(SpoolTest, WhoJoinsALongRunLetsGoOfItsRoundsInPartsAndRemovesOnlyWhatIsThere) {
+  constexpr Round kRounds = 5000;
+  for (Round round = 0; round < kRounds; ++round) {
+    Contribution made = payload_of("b", round, 1);
+    made.payload.hash[1] = static_cast<std::uint8_t>(round);
+    made.payload.hash[2] = static_cast<std::uint8_t>(round >> 8U);
+    commit({made});
+  }
+  inter::BlobId begun = blob(1);
+  begun.hash[1] = 7;
+  spool_.set_room(1'000'000, {begun});
+  spool_.put(blob(99));
+  spool_.adopt({.version = kRounds, .state = {}, .blob = blob(99)});
+  out_.take();
+  std::vector<inter::BlobId> gone;
+  Round before = 0;
+  for (int event = 0; event < 10; ++event) {
+    spool_.release_old(Applied{kRounds, {}});
+    EXPECT_LE(spool_.released() - before, 1024);
+    before = spool_.released();
+    for (const inter::BlobId& blob : removed()) gone.push_back(blob);
+  }
+  EXPECT_EQ(spool_.released(), history_.kept_from());
+  EXPECT_EQ(gone, std::vector{begun});
+}
+
 TEST_F(SpoolTest, PayloadsAreCountedAnewAfterEachThatComesOrGoes) {
   for (std::uint8_t round = 0; round < 3; ++round) commit({payload_of("b", round, round)});
   EXPECT_EQ(spool_.payloads_from(), 3U);
