@@ -47,9 +47,9 @@ TEST(ConfigCombination, RegionsMayBeOutOfReachButNotAll) {
   std::string all = kSmallConfig + another;
   all.insert(all.find("[[regions]]\nname = \"west\""), none);
   EXPECT_THAT(problem_of(all), HasSubstr("no region has one"));
-  EXPECT_EQ(problem_of(
-                kSmallConfig.substr(0, kSmallConfig.find("[[regions]]\nname = \"west\"")) + none),
-            "")
+  EXPECT_EQ(
+      problem_of(kSmallConfig.substr(0, kSmallConfig.find("[[regions]]\nname = \"west\"")) + none),
+      "")
       << "it is alone";
 }
 
