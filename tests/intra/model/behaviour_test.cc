@@ -83,6 +83,20 @@ TEST_P(ModelBehaviour, WhatIsClearedCountsForNothingAndTheNextBatchIsAdded) {
   EXPECT_LT(tiny::relative_difference(gradients, sum), 1e-6);
 }
 
+// Of so many words that the logits of all tokens do not fit at once.
+TEST(ManyWords, EachBlockOfRowsIsAddedToTheGradientOfTheHead) {
+  ModelOptions options = tiny::gpt2();
+  options.vocabulary = std::int64_t{1} << 18;
+  const auto model = make_model(options);
+  const auto params = tiny::formula_params(model->layout());
+  const tiny::Sequences sequences(options, 4, 27);
+  std::vector<float> added(params.size()), cleared(params.size(), 7.0F);
+  model->train(sequences.all(), {}, 1, params, added, {});
+  model->clear_gradients(cleared);
+  model->train(sequences.all(), {}, 1, params, cleared, {});
+  EXPECT_EQ(cleared, added);
+}
+
 TEST_P(ModelBehaviour, NextTokenLogitsPredictAsEvaluateDoes) {
   // The loss of a sequence is the mean of -log softmax(logits)[target] over its prefixes.
   const auto sequence = sequences_.part(1, 1);
