@@ -23,9 +23,12 @@ constexpr std::chrono::seconds kLookAtCertificatesEvery{60};
 
 std::string late_answers(const std::map<std::string, inter::LinkStats>& links,
                          std::chrono::microseconds election) {
-  const auto takes = [](const auto& link) { return link.second.round_trip; };
+  using std::chrono::microseconds;
+  const auto takes = [](const auto& link) {  // of one that is gone: what it took is of before
+    return link.second.up ? link.second.round_trip : microseconds(0);
+  };
   const auto slowest = std::ranges::max_element(links, {}, takes);
-  if (slowest == links.end() || !slowest->second.up || election >= 2 * takes(*slowest)) return {};
+  if (slowest == links.end() || election >= 2 * takes(*slowest)) return {};
   return fmt::format(
       ". Answers of {} take {} and sync.election_timeout_s is {}: look what fills that link; if it "
       "is as long as that, set ten round trips in all regions",

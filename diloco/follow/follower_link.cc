@@ -48,7 +48,10 @@ asio::awaitable<void> FollowerLink::connect() {
 
 asio::awaitable<void> FollowerLink::connect_to(asio::ip::tcp::endpoint endpoint) {
   endpoint_ = endpoint;
-  asio::ip::tcp::socket socket(executor_, endpoint.protocol());
+  asio::ip::tcp::socket socket(executor_);
+  std::error_code error;  // a host may not have this version of IP
+  socket.open(endpoint.protocol(), error);
+  if (error) throw LinkError(error, error.message());
   if (settings_.small_segments->at(endpoint))
     inter::limit_segments(socket.native_handle(), inter::kSmallSegmentBytes);
   connection_ = std::make_unique<inter::Connection>(

@@ -125,7 +125,7 @@ Ledger::~Ledger() {
 void Ledger::lock() {
   std::optional<Descriptor> lock = lock_file(directory_ / "lock");
   if (!lock) {
-    throw std::system_error(make_error_code(Errc::lineage),
+    throw std::system_error(std::make_error_code(std::errc::resource_unavailable_try_again),
                             "another coordinator uses " + directory_.string() +
                                 ": stop it, or give this one a directory of its own");
   }

@@ -54,7 +54,8 @@ class Ledger : public CommittedLog {
   // Opens or creates the directory and locks it against a second coordinator. An entry that was
   // being written when the power failed is cut off. Signatures that do not pass `check` are made
   // anew. The log says what was lost to damage. Throws std::system_error:
-  // Errc::lineage naming the file if it is damaged or locked, or the failed operation.
+  // Errc::lineage naming the file if it is damaged, resource_unavailable_try_again if it is locked,
+  // or the failed operation.
   // With `key`, the SHA-256 in hex digits of the public one that `check` goes by, what passed is
   // not checked again while its bytes are the same.
   explicit Ledger(std::filesystem::path directory, Sign sign = {}, const IsSigned& check = {},

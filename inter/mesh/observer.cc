@@ -77,7 +77,7 @@ class Observer {
       const bool small = options_.segments == Segments::small;
       for (const tcp::endpoint& endpoint : endpoints) co_await try_at(endpoint, small);
       for (const tcp::endpoint& endpoint : endpoints) {
-        if (options_.segments == Segments::large_then_small && stood_.contains(endpoint))
+        if (options_.segments == Segments::large_then_small && silent_.contains(endpoint))
           co_await try_at(endpoint, true);
       }
     } catch (const LinkError& error) {
@@ -100,8 +100,8 @@ class Observer {
       changed_.notify();
     });
     ++under_way_;
+    const std::size_t failed = failed_;  // spawn() may do so at once
     attempts_.spawn(attempt(endpoint, small));
-    const std::size_t failed = failed_;
     while (!answer_ && !late_ && !is_over && failed_ == failed) co_await changed_.wait();
   }
 
@@ -110,7 +110,10 @@ class Observer {
       std::string report = co_await ask_at(endpoint, small);
       if (!answer_) answer_ = std::move(report);
     } catch (const LinkError& error) {
-      if (!late_) failure_ = error;
+      if (!late_) {
+        failure_ = error;
+        silent_.erase(endpoint);
+      }
       ++failed_;
     }
     --under_way_;
@@ -132,20 +135,23 @@ class Observer {
     LinkError failure = failure_;
     if (late_) {
       failure = {Errc::deadline, "no answer within " + seconds_text(options_.deadline) +
-                                     (stood_.empty() ? "" : kStands)};
+                                     (silent_.empty() ? "" : kStands)};
     }
     throw LinkError(failure.code(), "asking " + to_string(options_.address) + ": " +
                                         failure.reason() + advice(failure));
   }
 
   asio::awaitable<std::string> ask_at(tcp::endpoint endpoint, bool small) {
-    tcp::socket socket(io_, endpoint.protocol());
+    tcp::socket socket(io_);
+    std::error_code error;  // a host may not have this version of IP
+    socket.open(endpoint.protocol(), error);
+    if (error) throw LinkError(error, error.message());
     if (small) limit_segments(socket.native_handle(), kSmallSegmentBytes);
     const auto connection = std::make_shared<Connection>(
         std::move(socket), context_, ConnectionSettings{kReportBytesMax, {}, {}});
     connections_.push_back(connection);
     co_await connection->connect(endpoint);
-    stood_.insert(endpoint);
+    silent_.insert(endpoint);
     const std::string region = co_await connection->handshake();
     if (is_observer(region))
       throw LinkError(Errc::refused, "the certificate there is an observer's, not a region's");
@@ -166,7 +172,7 @@ class Observer {
   Signal changed_{io_.get_executor()};
   TaskGroup attempts_{io_.get_executor()};
   std::vector<std::weak_ptr<Connection>> connections_;
-  std::set<tcp::endpoint> stood_;  // where a connection came about
+  std::set<tcp::endpoint> silent_;  // where a connection came about, and no answer yet
   std::size_t under_way_ = 0, failed_ = 0;
   std::optional<std::string> answer_;
   LinkError failure_{Errc::bad_address, "the name has no address"};

@@ -20,7 +20,6 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr std::chrono::seconds kNothingToDo{1};  // while nothing can be done
-constexpr diloco::Round kBeforeSnapshot = 4096;  // that another region may still have
 
 // Of the state that is kept; 0: there is none that can be read.
 diloco::Round version_of(const fs::path& state_file) {
@@ -72,8 +71,7 @@ asio::awaitable<bool> Follower::step(Link& link) {
   snapshot_ = answer.snapshot;
   finished_ = answer.finished;
   // Whoever comes late to a long run needs few of its records.
-  if (snapshot_ && !state_)
-    run_.forget_before(snapshot_->version - std::min(snapshot_->version, kBeforeSnapshot));
+  if (snapshot_ && !state_) run_.forget_long_before(snapshot_->version);
   const bool told = !answer.entries.empty();
   if (told) co_await take_entries(link, answer);
   const bool more = told_.size() > 0 || (told && run_.entries() < answer.known);

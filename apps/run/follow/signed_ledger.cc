@@ -41,11 +41,19 @@ std::string damage_of(const fs::path& ledger) {
   return damaged.empty() ? "" : damaged.front();
 }
 
+// The state may turn out to be damaged, and an earlier snapshot takes its place.
+diloco::Round long_before(diloco::Round version) {
+  return version - std::min(version, SignedLedger::kBeforeState);
+}
+
 }  // namespace
 
 SignedLedger::SignedLedger(fs::path directory, std::vector<std::string> trusted, std::size_t needed,
-                           diloco::Round from)
-    : directory_(std::move(directory)), trusted_(std::move(trusted)), needed_(needed), from_(from) {
+                           diloco::Round version)
+    : directory_(std::move(directory)),
+      trusted_(std::move(trusted)),
+      needed_(needed),
+      from_(long_before(version)) {
   const fs::path ledger = directory_ / "ledger";
   if (const std::string damage = damage_of(ledger); !damage.empty()) {
     spdlog::warn("{} is damaged ({}): the run's records are fetched again", ledger.string(),
@@ -147,6 +155,10 @@ const diloco::CommitRecord* SignedLedger::record(diloco::Round round) const {
 void SignedLedger::forget_before(diloco::Round round) {
   from_ = std::max(from_, round);
   records_.erase(records_.begin(), records_.lower_bound(round));
+}
+
+void SignedLedger::forget_long_before(diloco::Round version) {
+  forget_before(long_before(std::min(version, rounds_)));
 }
 
 std::optional<diloco::Round> SignedLedger::take_back() {

@@ -31,12 +31,14 @@ struct ToldEntries {
 class SignedLedger {
  public:
   static constexpr std::uint64_t kToldMax = 8192;  // some 20 MB, with three regions
+  static constexpr diloco::Round kBeforeState = 4096;
 
   // Opens or creates `directory`/ledger, with the signatures in ledger/heads. `trusted`: whose
   // signatures count; `needed`: of how many. What a disk has damaged is thrown away and fetched
-  // again. Records of rounds before `from` are of no use.
+  // again. `version`: of the state that is kept beside it; 0: there is none. Much earlier records
+  // are of no use.
   SignedLedger(std::filesystem::path directory, std::vector<std::string> trusted,
-               std::size_t needed, diloco::Round from = 0);
+               std::size_t needed, diloco::Round version = 0);
 
   const std::string& run_id() const { return ledger_->run_id(); }  // empty: not known yet
   std::uint64_t entries() const { return ledger_->committed(); }
@@ -69,6 +71,10 @@ class SignedLedger {
   const diloco::CommitRecord* record(diloco::Round round) const;
   // Of rounds that are still to come, too.
   void forget_before(diloco::Round round);
+  // A region says that a state of this version is there to begin with. Some earlier records stay,
+  // as another region may have an earlier one; and as it may lie, so do the newest of those that
+  // are agreed, whatever it says.
+  void forget_long_before(diloco::Round version);
   // For whoever follows this follower.
   void offer(const diloco::Snapshot& snapshot) { ledger_->save(snapshot); }
   void finish(diloco::Round version, const diloco::Digest& state) {

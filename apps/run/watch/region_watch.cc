@@ -18,6 +18,7 @@ constexpr const char* kStarting = "starting: the coordinator is still opening it
 constexpr std::chrono::seconds kSilenceMax{10};
 constexpr std::chrono::hours kLookAtCertificatesEvery{24};
 constexpr int kDrawnAtOnce = 1000;  // rounds: some 20 ms
+constexpr int kDrawnAtEnd = 200;    // times as many: some 4 s, of the half minute that is given
 
 }  // namespace
 
@@ -38,6 +39,12 @@ RegionWatch::RegionWatch(const Config& config, std::string region, std::filesyst
                                .not_healthy = [this] { return not_healthy(); },
                                .not_ready = [this] { return not_ready(); }});
   spdlog::info("{}: metrics at port {}", region_, server_->port());
+}
+
+// A process that did not live long still has rounds to draw, and its file takes the place of the
+// one before.
+RegionWatch::~RegionWatch() {
+  for (int left = kDrawnAtEnd; earlier_ && first_ && !curves_refused_ && left > 0; --left) draw();
 }
 
 void RegionWatch::beat() {

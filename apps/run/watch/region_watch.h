@@ -27,6 +27,9 @@ class RegionWatch {
   // it cannot be bound. `credentials`: the files that this region works with.
   RegionWatch(const Config& config, std::string region, std::filesystem::path directory,
               const std::string& metrics, inter::Credentials credentials = {});
+  ~RegionWatch();
+  RegionWatch(const RegionWatch&) = delete;
+  RegionWatch& operator=(const RegionWatch&) = delete;
   // Called every second by the thread whose health is shown, once it has opened its files: the one
   // that calls add().
   void beat();

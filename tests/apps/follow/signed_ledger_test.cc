@@ -156,17 +156,31 @@ TEST_F(SignedLedgerTest, KeepsNoRecordsThatAreOfNoUse) {
   EXPECT_EQ(run_->rounds(), 2U);
   EXPECT_EQ(run_->record(0), nullptr);
   ASSERT_NE(run_->record(1), nullptr);
-  run_.reset();
-  run_.emplace(directory_.path(), std::vector<std::string>{"a", "b", "c"}, 2, 1);
-  EXPECT_EQ(run_->rounds(), 2U);
-  EXPECT_EQ(run_->record(0), nullptr);
-  ASSERT_NE(run_->record(1), nullptr);
   std::vector<LogEntry> more = history_;
   LogEntry withdrawal = round(0);
   std::get<CommitRecord>(withdrawal.body).withdrawn = {{.region = "b"}};
   more.push_back(withdrawal);
   run_->take(told(answer("a", more, 3)), {});
   EXPECT_NE(run_->record(0), nullptr) << "of a round that was taken back all is of use";
+}
+
+// A state that is damaged, or a region that is gone, is no reason to wait for a newer snapshot.
+TEST_F(SignedLedgerTest, KeepsSomeRecordsBeforeAStateThatIsToBeBegunWith) {
+  constexpr Round kEarlier = 10, kRounds = SignedLedger::kBeforeState + kEarlier;
+  std::vector<LogEntry> long_run{members()};
+  for (Round number = 0; number < kRounds; ++number) long_run.push_back(round(number));
+  run_->take(told(answer("a", long_run, 0)), {});
+  run_.reset();
+  run_.emplace(directory_.path(), std::vector<std::string>{"a", "b", "c"}, 2, kRounds - 1);
+  EXPECT_EQ(run_->rounds(), kRounds);
+  EXPECT_EQ(run_->record(kEarlier - 2), nullptr);
+  EXPECT_NE(run_->record(kEarlier - 1), nullptr);
+  run_->forget_long_before(1'000'000'000);
+  EXPECT_EQ(run_->record(kEarlier - 1), nullptr);
+  EXPECT_NE(run_->record(kEarlier), nullptr) << "a region may lie about what it has";
+  long_run.push_back(round(kRounds));
+  run_->take(told(answer("a", long_run, 1 + kRounds)), {});
+  EXPECT_NE(run_->record(kRounds), nullptr) << "a new record is of use, whatever was said";
 }
 
 TEST_F(SignedLedgerTest, KeepsTheSignaturesForWhoeverFollowsIt) {

@@ -61,6 +61,25 @@ TEST(RegionWatch, TensorBoardGetsManyEarlierRoundsSomeAtATime) {
   EXPECT_EQ(tensorboard_bytes(directory), tensorboard_bytes(at_once));
 }
 
+// Its file takes the place of the one before.
+TEST(RegionWatch, TensorBoardHasAllRoundsWhenAProcessEndsThatDidNotLiveLong) {
+  const TemporaryDirectory directory;
+  const Config config = load_text(kSmallConfig);
+  constexpr int kEarlier = 5000;
+  std::string earlier;
+  {
+    RegionWatch before(config, "east", directory.path(), "");
+    for (int round = 0; round < kEarlier; ++round) {
+      before.add(event(round));
+      earlier += event(round) + "\n";
+    }
+  }
+  const std::size_t all = tensorboard_bytes(directory);
+  directory.write("events.jsonl", earlier);
+  RegionWatch(config, "east", directory.path(), "").add(event(kEarlier));
+  EXPECT_GT(tensorboard_bytes(directory), all);
+}
+
 // Whoever restarts what is not healthy is to be patient while a long ledger is read.
 TEST(RegionWatch, IsNotHealthyBeforeItsFirstBeat) {
   const TemporaryDirectory directory;

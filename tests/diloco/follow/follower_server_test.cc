@@ -1,5 +1,10 @@
 // What a follower's certificate is good for, over real TLS: reading what lies in a region's
 // directory, and nothing else.
+#include <dlfcn.h>
+#include <sys/socket.h>
+
+#include <atomic>
+#include <cerrno>
 #include <fstream>
 #include <memory>
 #include <span>
@@ -11,6 +16,20 @@
 #include <asio/post.hpp>
 
 #include "tests/diloco/follow/follower_server_fixture.h"
+
+namespace {
+
+std::atomic<bool> lacks_ipv4 = false;
+
+}  // namespace
+
+// In place of the C library's, for this whole program.
+extern "C" int socket(int domain, int type, int protocol) noexcept {
+  static const auto real = reinterpret_cast<decltype(&::socket)>(::dlsym(RTLD_NEXT, "socket"));
+  if (domain != AF_INET || !lacks_ipv4) return real(domain, type, protocol);
+  errno = EAFNOSUPPORT;
+  return -1;
+}
 
 namespace causeway::diloco {
 namespace {
@@ -183,6 +202,17 @@ TEST_F(FollowerServerTest, WhereNothingIsAnsweredTheNextLinkHasSmallSegments) {
     EXPECT_THAT(error.reason(), testing::HasSubstr("though the connection stands"));
   }
   EXPECT_TRUE(small->at(silent.local_endpoint()));
+}
+
+// As one of IPv6 on a host without it: its other addresses, and other regions, are tried.
+TEST_F(FollowerServerTest, ASocketThatCannotBeMadeIsALinkThatFails) {
+  const FollowerLink::Settings settings{.self = "reader.follower",
+                                        .region = "a",
+                                        .address = {"127.0.0.1", 1},
+                                        .context = context("reader")};
+  lacks_ipv4 = true;
+  EXPECT_THROW(run(FollowerLink::open(io_.get_executor(), settings)), inter::LinkError);
+  lacks_ipv4 = false;
 }
 
 TEST_F(FollowerServerTest, ARegionThatServesNobodySaysSo) {

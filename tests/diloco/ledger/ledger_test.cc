@@ -1,5 +1,6 @@
 #include "diloco/ledger/ledger.h"
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <filesystem>
@@ -414,7 +415,13 @@ TEST_F(SignedLedger, IsCheckedAgainWhereWhatWasNotedIsDamaged) {
 
 TEST_F(LedgerTest, IsLockedAgainstASecondCoordinator) {
   const Ledger ledger(path());
-  EXPECT_THROW(Ledger second(path()), std::system_error);
+  try {
+    const Ledger second(path());
+    ADD_FAILURE() << "it is opened twice";
+  } catch (const std::system_error& error) {
+    EXPECT_EQ(error.code(), std::errc::resource_unavailable_try_again) << "the other one may end";
+    EXPECT_THAT(error.what(), testing::HasSubstr("another coordinator uses"));
+  }
 }
 
 TEST(Record, RefusesWhatIsNotARecord) {

@@ -3,7 +3,10 @@
 
 #include <dlfcn.h>
 #include <netdb.h>
+#include <sys/socket.h>
 
+#include <atomic>
+#include <cerrno>
 #include <chrono>
 #include <functional>
 #include <future>
@@ -16,6 +19,8 @@
 namespace {
 
 constexpr const char* kTwoAddresses = "two-addresses.test";
+constexpr const char* kTwoVersions = "two-versions.test";
+std::atomic<bool> lacks_ipv6 = false;
 
 }  // namespace
 
@@ -24,10 +29,17 @@ extern "C" int getaddrinfo(const char* host, const char* service, const addrinfo
                            addrinfo** found) {
   static const auto real =
       reinterpret_cast<decltype(&::getaddrinfo)>(::dlsym(RTLD_NEXT, "getaddrinfo"));
-  if (host == nullptr || std::string_view(host) != kTwoAddresses)
-    return real(host, service, hints, found);
-  const int failed = real("127.0.0.2", service, hints, found);
+  const std::string_view name(host == nullptr ? "" : host);
+  if (name != kTwoAddresses && name != kTwoVersions) return real(host, service, hints, found);
+  const int failed = real(name == kTwoVersions ? "::1" : "127.0.0.2", service, hints, found);
   return failed != 0 ? failed : real("127.0.0.1", service, hints, &(*found)->ai_next);
+}
+
+extern "C" int socket(int domain, int type, int protocol) noexcept {
+  static const auto real = reinterpret_cast<decltype(&::socket)>(::dlsym(RTLD_NEXT, "socket"));
+  if (domain != AF_INET6 || !lacks_ipv6) return real(domain, type, protocol);
+  errno = EAFNOSUPPORT;
+  return -1;
 }
 
 namespace causeway::inter {
@@ -134,6 +146,18 @@ TEST_F(ObserverTest, OfANameWithTwoAddressesTheOneThatAnswersIsSeen) {
   silent.listen();
   EXPECT_EQ(ask(port(), pki_.credentials("watch"), milliseconds{30'000}, kTwoAddresses),
             "how b is");
+}
+
+TEST_F(ObserverTest, OnAHostWithoutIPv6TheOtherAddressIsSeen) {
+  lacks_ipv6 = true;
+  EXPECT_EQ(ask(port(), pki_.credentials("watch"), milliseconds{30'000}, kTwoVersions), "how b is");
+  lacks_ipv6 = false;
+}
+
+TEST_F(ObserverTest, WhoIsRefusedDoesNotAskAgain) {
+  ask("c");
+  const std::string log = log_.text();
+  EXPECT_EQ(log.find("refused 127"), log.rfind("refused 127")) << log;
 }
 
 TEST_F(ObserverTest, WhereLargePacketsAreLostSmallOnesAreTried) {
