@@ -237,6 +237,7 @@ void CoordinatorLink::hear_refusal() {
 // The next message that has arrived and is an answer; what only informs is noted.
 std::optional<CoordinatorLink::Received> CoordinatorLink::take() {
   while (std::optional<Frame> frame = stream_->next()) {
+    heard_ = true;
     Received received{.message = {}, .descriptors = std::move(frame->descriptors)};
     if (!received.message.ParseFromString(frame->bytes)) {
       throw_malformed("the coordinator's message cannot be parsed");

@@ -72,6 +72,7 @@ class CoordinatorLink {
 
   bool is_closed() const { return closed_; }  // by the coordinator, as far as it was looked at
   bool is_lost() const;
+  bool has_heard() const { return heard_; }  // anything
   // From the order before; the next one makes it untrue.
   bool called_back() const { return called_back_; }
   void forget_call() { called_back_ = false; }
@@ -90,6 +91,7 @@ class CoordinatorLink {
   std::unique_ptr<WorkerStream> stream_;  // views the socket
   bool called_back_ = false;
   bool closed_ = false;
+  bool heard_ = false;
   std::vector<Descriptor> payloads_;  // of the Apply that follows
   std::string waiting_for_;
 };

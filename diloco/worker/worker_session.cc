@@ -55,6 +55,7 @@ class SocketSession : public WorkerSession {
   void report(const Progress& progress) override;
   void data_read(const DataDigests& data) override;
   bool lost() override { return link_.is_lost(); }
+  bool has_heard() const { return link_.has_heard(); }
 
  private:
   using Message = CoordinatorLink::Message;
@@ -277,10 +278,11 @@ std::unique_ptr<WorkerSession> WorkerSession::attach(const AttachRequest& reques
   for (;;) {
     // A path that drops large packets in silence takes the connection, and no more.
     const bool small = unanswered > 0 && unanswered % 2 == 0;
+    std::unique_ptr<SocketSession> session;
     try {
       if (std::optional<WorkerDial> dialled =
               dial_coordinator(request, meanwhile, problem, small)) {
-        auto session = std::make_unique<SocketSession>(request, std::move(*dialled));
+        session = std::make_unique<SocketSession>(request, std::move(*dialled));
         session->join(keep_waiting);
         if (small) note_small_segments(request);
         return session;
@@ -288,7 +290,10 @@ std::unique_ptr<WorkerSession> WorkerSession::attach(const AttachRequest& reques
       if (problem == kNoHandshake) ++unanswered;
     } catch (const std::system_error& error) {
       if (!may_pass(error.code(), request)) throw;
-      problem = error.code() == Errc::coordinator_lost ? why_unanswered(request, ++unanswered)
+      // Whoever was told to wait for other ranks was heard.
+      const bool heard = session && session->has_heard();
+      if (error.code() == Errc::coordinator_lost) unanswered = heard ? 0 : unanswered + 1;
+      problem = error.code() == Errc::coordinator_lost ? why_unanswered(request, unanswered)
                                                        : error.what();
     }
     pause();

@@ -49,7 +49,9 @@ inline asio::ip::tcp::endpoint any_loopback_port() {
 // (Errc::bad_scenario), and so does a scenario that this engine cannot honour.
 class Relay : public LiveWan {
  public:
-  // Where somebody listens: addresses to try one after the other, as a name may have several.
+  // Where somebody listens: addresses to try one after the other, as a name may have several. One
+  // address, or one that may be missing, becomes such a list by itself: that is what programs that
+  // use the installed header give.
   struct Targets {
     Targets(std::vector<asio::ip::tcp::endpoint> all) : endpoints(std::move(all)) {}
     Targets(const asio::ip::tcp::endpoint& one) : endpoints{one} {}

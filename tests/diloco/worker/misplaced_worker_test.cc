@@ -5,12 +5,20 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <array>
 #include <atomic>
 #include <csignal>
+#include <cstddef>
+#include <memory>
 #include <optional>
+#include <span>
 #include <string>
+#include <system_error>
+#include <utility>
 
 #include <gtest/gtest.h>
+#include <asio/buffer.hpp>
+#include <asio/error.hpp>
 
 #include "diloco/files/error.h"
 #include "diloco/worker/coordinator_link.h"
@@ -52,6 +60,17 @@ TEST_F(MisplacedWorker, RefusesAWorkerOfAnotherVersionAndSaysWhoIsOlder) {
 
 class FarWorker : public WorkerServerTest {
   bool over_tls() const override { return true; }
+
+ protected:
+  // What comes is read and thrown away, so that what was sent is not lost to a reset.
+  static void wait_for_end(const std::shared_ptr<inter::TlsDoor::Guest>& guest) {
+    guest->socket.async_wait(asio::ip::tcp::socket::wait_read, [guest](const std::error_code&) {
+      std::array<char, 4096> discarded{};
+      std::error_code error;
+      const std::size_t size = guest->socket.read_some(asio::buffer(discarded), error);
+      if (size > 0 || error == asio::error::would_block) wait_for_end(guest);
+    });
+  }
 };
 
 // A mistyped port looked like a coordinator that is not there yet.
@@ -110,6 +129,37 @@ TEST_F(FarWorker, TriesSmallSegmentsWhereItIsNotAnswered) {
   const auto give_up = [&](const std::string&) { return !small && came < 8; };
   EXPECT_THROW(WorkerSession::attach(to, give_up), std::system_error);
   EXPECT_TRUE(small);
+}
+
+// A rank that dies again and again ends the sessions of all that wait for it.
+TEST_F(FarWorker, TriesNoSmallSegmentsWhereItWasToldToWait) {
+  start(1);
+  std::atomic<int> came = 0;
+  std::atomic<bool> small = false;
+  worker_wire::CoordinatorMessage wait;
+  wait.mutable_waiting()->set_what("rank 1 of eu to attach");
+  const std::string message = wait.SerializeAsString();
+  const std::string frame = frame_header({message.size(), 0}) + message;
+  inter::TlsDoor door(context_.get_executor(),
+                      {.owner = "eu", .credentials = inter::credentials_in(certificates_, "eu")},
+                      [&](inter::TlsDoor::Guest arrived) {
+                        const auto guest =
+                            std::make_shared<inter::TlsDoor::Guest>(std::move(arrived));
+                        const auto figures = inter::tcp_figures(guest->socket.native_handle());
+                        small = small || figures->segment_bytes <= inter::kSmallSegmentBytes;
+                        ++came;
+                        guest->stream->write(std::as_bytes(std::span(frame)));
+                        guest->stream->flush();
+                        guest->socket.shutdown(asio::ip::tcp::socket::shutdown_send);
+                        wait_for_end(guest);
+                      });
+  AttachRequest to = request(0, 1);
+  to.coordinator = "127.0.0.1:" + std::to_string(door.listen({{}, 0}));
+  door.start();
+  const auto give_up = [&](const std::string&) { return !small && came < 4; };
+  EXPECT_THROW(WorkerSession::attach(to, give_up), std::system_error);
+  EXPECT_FALSE(small);
+  EXPECT_EQ(came, 4);
 }
 
 // A data loader's workers live on for a while, and held the session open.
