@@ -91,8 +91,8 @@ def main():
             raise SystemExit(f"the run ended with {run.returncode}")
         result = json.loads((region / "result.json").read_text())
         printed = re.search(r"memory: at most ([0-9,]+) MiB", (region / "worker-0.log").read_text())[1]
-        # One may have two names.
-        files = {file.stat().st_ino: file.stat() for file in (region / "checkpoints").iterdir()}.values()
+        # One may have two names. The finished model, a directory, is no part of what is saved.
+        files = {file.stat().st_ino: file.stat() for file in (region / "checkpoints").iterdir() if file.is_file()}.values()
         saved_bytes = sum(file.st_size for file in files)
         show(watch.marks, result, int(printed.replace(",", "")), saved_bytes, max(file.st_ctime for file in files), disk_rate(directory, saved_bytes), flags)
 
@@ -109,7 +109,7 @@ def show(marks, result, printed_mib, saved_bytes, saved_at, disk_rate, flags):
     for before, after in zip(rounds, rounds[1:]):
         cpu_s = after[1] - before[1]
         print(f"round: {after[0] - before[0]:.1f} s, {cpu_s:.2f} s of CPU with two steps = {cpu_s * rate / span:.1f} copies of a span")
-    print(f"saved {saved_bytes / 1e9:.1f} GB, the last of it {saved_at - rounds[-1][0]:.1f} s after the last round; the disk takes {disk_rate / 1e9:.2f} GB/s")
+    print(f"saved {saved_bytes / 1e9:.1f} GB, the last of it {saved_at - rounds[-1][0]:.2f} s after the last round; the disk takes {disk_rate / 1e9:.2f} GB/s")
 
 
 if __name__ == "__main__":
