@@ -81,7 +81,7 @@ void choose_cores(const run::Config& config, const std::string& region,
   if (!placement.cores.empty()) run::run_on(placement.cores);
   const intra::UsableCores usable = intra::usable_cores();
   const std::string quota = usable.quota == 0 ? ""
-                                              : fmt::format("; {} gives the time of {:.3g} cores",
+                                              : fmt::format("; the quota of {} is {:.3g} cores",
                                                             usable.limit, usable.quota);
   spdlog::info("rank {}: {}{}", launched.rank, placement.text, quota);
 }

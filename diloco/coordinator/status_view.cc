@@ -30,8 +30,9 @@ std::string late_answers(const std::map<std::string, inter::LinkStats>& links,
   const auto slowest = std::ranges::max_element(links, {}, takes);
   if (slowest == links.end() || election >= 2 * takes(*slowest)) return {};
   return fmt::format(
-      ". Answers of {} take {} and sync.election_timeout_s is {}: look what fills that link; if it "
-      "is as long as that, set ten round trips in all regions",
+      ". Answers of {} take {}, and sync.election_timeout_s is {}: find what fills that link. If "
+      "it "
+      "always takes so long, set sync.election_timeout_s to ten round trips in all regions",
       slowest->first, inter::seconds_text(takes(*slowest)), inter::seconds_text(election));
 }
 

@@ -110,19 +110,19 @@ bool shake_hands(WorkerTlsStream& stream, int socket, steady_clock::time_point d
 }
 
 std::optional<WorkerDial> dial_tls(const AttachRequest& request, const Meanwhile& meanwhile,
-                                   std::string& problem, bool small_segments) {
+                                   Unreached& why, bool small_segments) {
   const inter::Endpoint endpoint = inter::parse_endpoint(request.coordinator);
   const auto credentials = inter::credentials_in(request.certificates, request.region);
   inter::check_dates(credentials);
   const auto context = inter::make_tls_context(credentials, inter::TlsRole::client);
-  for (const tcp::endpoint& address : addresses_of(endpoint, meanwhile, problem)) {
+  for (const tcp::endpoint& address : addresses_of(endpoint, meanwhile, why.problem)) {
     const auto deadline = steady_clock::now() + kConnectDeadline;
     std::optional<Descriptor> socket =
-        connect_to(address, deadline, meanwhile, problem, small_segments);
+        connect_to(address, deadline, meanwhile, why.problem, small_segments);
     if (!socket) continue;
     auto stream = std::make_unique<WorkerTlsStream>(socket->get(), context, inter::TlsRole::client);
     if (!shake_hands(*stream, socket->get(), deadline, meanwhile)) {
-      problem = kNoHandshake;
+      why = {"it takes the connection, but the TLS handshake does not end", true};
       continue;
     }
     const std::string theirs = stream->peer_region();
@@ -139,12 +139,13 @@ std::optional<WorkerDial> dial_tls(const AttachRequest& request, const Meanwhile
 }  // namespace
 
 std::optional<WorkerDial> dial_coordinator(const AttachRequest& request, const Meanwhile& meanwhile,
-                                           std::string& problem, bool small_segments) {
-  if (!request.coordinator.empty()) return dial_tls(request, meanwhile, problem, small_segments);
+                                           Unreached& why, bool small_segments) {
+  why.took_connection = false;
+  if (!request.coordinator.empty()) return dial_tls(request, meanwhile, why, small_segments);
   std::optional<Descriptor> socket = connect_to(request.socket);
   if (!socket) {
     std::error_code ignored;
-    problem = exists(request.socket.parent_path(), ignored) ? "" : "there is no such directory";
+    why.problem = exists(request.socket.parent_path(), ignored) ? "" : "there is no such directory";
     return std::nullopt;
   }
   auto stream = make_unix_stream(socket->get());

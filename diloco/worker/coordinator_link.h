@@ -23,16 +23,18 @@ struct WorkerDial {
   std::unique_ptr<WorkerStream> stream;  // views the socket
 };
 
+struct Unreached {
+  std::string problem = {};      // why nobody is reached, if somebody has to see to that
+  bool took_connection = false;  // somebody does, but no TLS handshake follows
+};
+
 // Over the Unix socket, or over TLS if the request names a coordinator on another host. Nothing:
 // nobody answers there (yet). Throws std::system_error for an address or a certificate that cannot
-// be used, or a coordinator of another region. `meanwhile` is called
-// at least every second; what it throws ends it. `problem`: why nobody is reached, if somebody has
-// to see to that. `small_segments`: over TLS, such as every path takes.
+// be used, or a coordinator of another region. `meanwhile` is called at least every second; what it
+// throws ends it. `small_segments`: over TLS, such as every path takes.
 std::optional<WorkerDial> dial_coordinator(const AttachRequest& request,
-                                           const std::function<void()>& meanwhile,
-                                           std::string& problem, bool small_segments = false);
-inline constexpr const char* kNoHandshake =
-    "it takes the connection, and no TLS handshake comes about";
+                                           const std::function<void()>& meanwhile, Unreached& why,
+                                           bool small_segments = false);
 
 // Throws std::errc::operation_canceled if the caller does not keep waiting for it.
 void keep_waiting_or_throw(const WorkerSession::KeepWaiting& keep_waiting, const std::string& what);

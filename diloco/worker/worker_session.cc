@@ -260,10 +260,10 @@ std::unique_ptr<WorkerSession> WorkerSession::attach(const AttachRequest& reques
   const std::string where =
       std::string(kNobodyAnswers) +
       (request.coordinator.empty() ? request.socket.string() : request.coordinator);
-  std::string problem;
+  Unreached why;
   int unanswered = 0;  // connections
   const auto meanwhile = [&] {
-    keep_waiting_or_throw(keep_waiting, where + (problem.empty() ? "" : ": " + problem));
+    keep_waiting_or_throw(keep_waiting, where + (why.problem.empty() ? "" : ": " + why.problem));
   };
   milliseconds retry = kRetryMin;
   const auto pause = [&] {
@@ -280,21 +280,20 @@ std::unique_ptr<WorkerSession> WorkerSession::attach(const AttachRequest& reques
     const bool small = unanswered > 0 && unanswered % 2 == 0;
     std::unique_ptr<SocketSession> session;
     try {
-      if (std::optional<WorkerDial> dialled =
-              dial_coordinator(request, meanwhile, problem, small)) {
+      if (std::optional<WorkerDial> dialled = dial_coordinator(request, meanwhile, why, small)) {
         session = std::make_unique<SocketSession>(request, std::move(*dialled));
         session->join(keep_waiting);
         if (small) note_small_segments(request);
         return session;
       }
-      if (problem == kNoHandshake) ++unanswered;
+      if (why.took_connection) ++unanswered;
     } catch (const std::system_error& error) {
       if (!may_pass(error.code(), request)) throw;
       // Whoever was told to wait for other ranks was heard.
       const bool heard = session && session->has_heard();
       if (error.code() == Errc::coordinator_lost) unanswered = heard ? 0 : unanswered + 1;
-      problem = error.code() == Errc::coordinator_lost ? why_unanswered(request, unanswered)
-                                                       : error.what();
+      why.problem = error.code() == Errc::coordinator_lost ? why_unanswered(request, unanswered)
+                                                           : error.what();
     }
     pause();
   }

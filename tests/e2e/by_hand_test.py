@@ -234,7 +234,7 @@ listen = "{self.addresses[REGIONS[2]]}"
             worker = self.start_program("unshare", "--user", "--map-root-user", "--mount", "sh", "-c", quota, CAUSEWAY, "--log-level", "info", "worker", config,
                                         "--region", "us-east", "--directory", self.region_directory("us-east"), env=told)
             wait_until(lambda: "rank 0: cores" in worker.log.read_text(), "its cores", worker)
-            self.assertIn("/sys/fs/cgroup gives the time of 0.5 cores", worker.log.read_text())
+            self.assertIn("the quota of /sys/fs/cgroup is 0.5 cores", worker.log.read_text())
             variables = pathlib.Path(f"/proc/{worker.pid}/environ").read_text().split("\0")
             worker.kill()
             worker.wait()

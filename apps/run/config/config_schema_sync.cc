@@ -158,8 +158,8 @@ void add_ledger_keys(std::vector<Key<Config>>& keys) {
   keys.push_back(of_built_in_trainer(of_process(C::integer(
       "ledger.proofs_kept", "rounds", [](auto& c) -> auto& { return c.train.proofs_kept; }, 1,
       1'000'000,
-      "With ledger.prove_steps: for how many of the newest rounds a region keeps its state at the "
-      "begin of the round, so that they can be checked: 16 bytes a parameter for each."))));
+      "With ledger.prove_steps: for how many of the newest rounds a region keeps the state with "
+      "which the round began, so that they can be checked: 16 bytes a parameter for each."))));
 }
 
 void add_link_keys(std::vector<Key<Config>>& keys) {

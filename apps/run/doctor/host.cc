@@ -108,7 +108,7 @@ Finding judge_cpu(const HostFigures& host) {
       format_count(count) + (count == 1 ? " core" : " cores") +
       (host.cores.quota == 0
            ? ""
-           : fmt::format(" ({} gives the time of {:.3g})", host.cores.limit, host.cores.quota));
+           : fmt::format(" (the quota of {} is {:.3g})", host.cores.limit, host.cores.quota));
   if (!host.avx2)
     return warn("processor", cores + " without AVX2",
                 "steps on this CPU are several times slower than on one with AVX2");

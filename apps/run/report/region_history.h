@@ -17,8 +17,8 @@ namespace causeway::run {
 struct RegionHistory {
   std::string name, run_id;
   std::vector<Event> events;  // of events.jsonl, without rounds
-  std::vector<LoggedRound>
-      rounds;  // some of them, in order (thinned_rounds.h), without their states
+  // Some of them, in order (thinned_rounds.h), without their states.
+  std::vector<LoggedRound> rounds;
   // After each round, the last time that it was applied: a hash of the state, as there may be many.
   std::map<std::uint64_t, std::size_t> states;
   std::optional<RegionStatus> status;

@@ -99,7 +99,7 @@ TEST(Host, OfWhichThisRegionHasAPartMayBeBusyElsewhere) {
   host.busy_cores = 3.9;
   const Findings findings = judge_host(host, config(), "east");
   EXPECT_THAT(about_host(findings, "processor").text,
-              HasSubstr("4 cores (/sys/fs/cgroup/pod gives the time of 3.5)"));
+              HasSubstr("4 cores (the quota of /sys/fs/cgroup/pod is 3.5)"));
   EXPECT_EQ(about_host(findings, "load").grade, Grade::ok);
   EXPECT_EQ(about_host(findings, "load").text, "3.9 of 8 cores were busy for a second");
   EXPECT_EQ(about_host(findings, "OpenMP").text, "4 threads for each worker");

@@ -40,9 +40,9 @@ class MisplacedWorker : public WorkerServerTest {
 TEST_F(MisplacedWorker, RefusesAWorkerOfAnotherVersionAndSaysWhoIsOlder) {
   start(1);
   for (const std::uint32_t protocol : {kWorkerProtocol - 1, kWorkerProtocol + 1}) {
-    std::string problem;
+    Unreached why;
     CoordinatorLink link(*dial_coordinator(
-        request(0, 1), [] {}, problem));
+        request(0, 1), [] {}, why));
     worker_wire::WorkerMessage message;
     message.mutable_attach()->set_protocol(protocol);
     link.send(message);
@@ -62,6 +62,17 @@ class FarWorker : public WorkerServerTest {
   bool over_tls() const override { return true; }
 
  protected:
+  // In the coordinator's place.
+  AttachRequest request_to(inter::TlsDoor& door) const {
+    AttachRequest to = request(0, 1);
+    to.coordinator = "127.0.0.1:" + std::to_string(door.listen({{}, 0}));
+    door.start();
+    return to;
+  }
+  static bool has_small_segments(inter::TlsDoor::Guest& guest) {
+    return inter::tcp_figures(guest.socket.native_handle())->segment_bytes <=
+           inter::kSmallSegmentBytes;
+  }
   // What comes is read and thrown away, so that what was sent is not lost to a reset.
   static void wait_for_end(const std::shared_ptr<inter::TlsDoor::Guest>& guest) {
     guest->socket.async_wait(asio::ip::tcp::socket::wait_read, [guest](const std::error_code&) {
@@ -86,10 +97,10 @@ TEST_F(FarWorker, KnowsWhyNobodyAnswers) {
   ASSERT_EQ(::getsockname(silent.get(), named, &size), 0);
   AttachRequest to = request(0, 1);
   to.coordinator = "127.0.0.1:" + std::to_string(ntohs(address.sin_port));
-  std::string problem;
+  Unreached why;
   EXPECT_FALSE(dial_coordinator(
-      to, [] {}, problem));
-  EXPECT_EQ(problem, "Connection refused");
+      to, [] {}, why));
+  EXPECT_EQ(why.problem, "Connection refused");
 }
 
 // The port of the regions takes the certificate, and nothing that a worker says.
@@ -98,9 +109,7 @@ TEST_F(FarWorker, IsToldThatItMayHaveComeToThePortOfTheRegions) {
   inter::TlsDoor regions(context_.get_executor(),
                          {.owner = "eu", .credentials = inter::credentials_in(certificates_, "eu")},
                          [](inter::TlsDoor::Guest) {});
-  AttachRequest to = request(0, 1);
-  to.coordinator = "127.0.0.1:" + std::to_string(regions.listen({{}, 0}));
-  regions.start();
+  const AttachRequest to = request_to(regions);
   std::string told;
   const auto give_up = [&told](const std::string& what) {
     told = what;
@@ -119,13 +128,10 @@ TEST_F(FarWorker, TriesSmallSegmentsWhereItIsNotAnswered) {
   inter::TlsDoor door(context_.get_executor(),
                       {.owner = "eu", .credentials = inter::credentials_in(certificates_, "eu")},
                       [&](inter::TlsDoor::Guest guest) {
-                        const auto figures = inter::tcp_figures(guest.socket.native_handle());
-                        small = small || figures->segment_bytes <= inter::kSmallSegmentBytes;
+                        small = small || has_small_segments(guest);
                         ++came;
                       });
-  AttachRequest to = request(0, 1);
-  to.coordinator = "127.0.0.1:" + std::to_string(door.listen({{}, 0}));
-  door.start();
+  const AttachRequest to = request_to(door);
   const auto give_up = [&](const std::string&) { return !small && came < 8; };
   EXPECT_THROW(WorkerSession::attach(to, give_up), std::system_error);
   EXPECT_TRUE(small);
@@ -145,17 +151,14 @@ TEST_F(FarWorker, TriesNoSmallSegmentsWhereItWasToldToWait) {
                       [&](inter::TlsDoor::Guest arrived) {
                         const auto guest =
                             std::make_shared<inter::TlsDoor::Guest>(std::move(arrived));
-                        const auto figures = inter::tcp_figures(guest->socket.native_handle());
-                        small = small || figures->segment_bytes <= inter::kSmallSegmentBytes;
+                        small = small || has_small_segments(*guest);
                         ++came;
                         guest->stream->write(std::as_bytes(std::span(frame)));
                         guest->stream->flush();
                         guest->socket.shutdown(asio::ip::tcp::socket::shutdown_send);
                         wait_for_end(guest);
                       });
-  AttachRequest to = request(0, 1);
-  to.coordinator = "127.0.0.1:" + std::to_string(door.listen({{}, 0}));
-  door.start();
+  const AttachRequest to = request_to(door);
   const auto give_up = [&](const std::string&) { return !small && came < 4; };
   EXPECT_THROW(WorkerSession::attach(to, give_up), std::system_error);
   EXPECT_FALSE(small);
@@ -168,9 +171,9 @@ TEST_F(MisplacedWorker, IsGoneAlthoughAChildThatItForkedLives) {
   const Descriptor door = listen_at(socket);
   AttachRequest to = request(0, 1);
   to.socket = socket;
-  std::string problem;
+  Unreached why;
   auto link = std::make_optional<CoordinatorLink>(*dial_coordinator(
-      to, [] {}, problem));
+      to, [] {}, why));
   const Descriptor session(::accept(door.get(), nullptr, nullptr));
   const pid_t child = ::fork();
   if (child == 0) {
@@ -189,9 +192,9 @@ TEST_F(MisplacedWorker, HearsTheRefusalThatCameWithTheAnswer) {
   const Descriptor door = listen_at(socket);
   AttachRequest to = request(0, 1);
   to.socket = socket;
-  std::string problem;
+  Unreached why;
   CoordinatorLink link(*dial_coordinator(
-      to, [] {}, problem));
+      to, [] {}, why));
   link.send({});
   {
     const Descriptor session(::accept(door.get(), nullptr, nullptr));
