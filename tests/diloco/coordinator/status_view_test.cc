@@ -68,8 +68,9 @@ TEST(LateAnswers, AreNamedWhereTheyAreTooLongForAnElection) {
   links["c"] = {.up = true, .round_trip = milliseconds(100)};
   EXPECT_EQ(late_answers(links, milliseconds(2'000)), "");
   links["b"].round_trip = milliseconds(2'300);
-  EXPECT_THAT(late_answers(links, milliseconds(2'000)),
-              ::testing::HasSubstr("Answers of b take 2.3 s, and sync.election_timeout_s is 2.0 s"));
+  EXPECT_THAT(
+      late_answers(links, milliseconds(2'000)),
+      ::testing::HasSubstr("Answers of b take 2.3 s, and sync.election_timeout_s is 2.0 s"));
   links["b"].up = false;
   EXPECT_EQ(late_answers(links, milliseconds(2'000)), "") << "what it took is of before";
   links["c"].round_trip = milliseconds(1'500);
