@@ -244,18 +244,24 @@ class DiskOfTheRun(EndToEnd):
         return pid
 
     def fill(self):
-        with open(self.seen / "filler", "wb", buffering=0) as filler:
+        with open(self.seen / "filler", "ab", buffering=0) as filler:
             with self.assertRaisesRegex(OSError, "No space left"):
                 while filler.write(bytes(4096)):
                     pass
+
+    def fill_until(self, text, child):
+        """What coordinators release makes room again, enough for report.html and too little for a round: it is filled, too."""
+        def said():
+            self.fill()
+            return text in child.log.read_text()
+        wait_until(said, f"'{text}'", child)
 
     def wait_for_line(self, text, child):
         wait_until(lambda: text in child.log.read_text(), f"'{text}'", child)
 
     def test_training_goes_on_and_what_was_refused_is_written_once_there_is_room(self):
         child = self.simulate_on_small_disk(self.config(steps=3000, k=25))
-        self.fill()
-        self.wait_for_line("Training goes on, and what is kept of the run is tried again", child)
+        self.fill_until("Training goes on, and what is kept of the run is tried again", child)
         kill(processes("worker", str(self.out / "regions" / "eu-west")))
         self.wait_for_line("eu-west worker 0: killed by signal 9", child)
         (self.seen / "filler").unlink()
@@ -275,8 +281,7 @@ class DiskOfTheRun(EndToEnd):
 
     def test_ctrl_c_on_a_full_disk_ends_the_run_which_goes_on_once_there_is_room(self):
         child = self.simulate_on_small_disk(self.config(steps=3000, k=25), again=["--resume"])
-        self.fill()
-        self.wait_for_line("was not written", child)
+        self.fill_until("was not written", child)
         os.kill(self.supervisor(), signal.SIGINT)
         output = self.finish(child)
         self.assertIn("THE FIRST ENDED WITH 130", output)
