@@ -159,14 +159,14 @@ AdamWFactors adamw_factors(const InnerOptions& options, std::uint64_t step, floa
 }
 
 void AdamW::step(std::uint64_t step, float lr, float gradient_scale, std::span<float> params,
-                 std::span<const float> gradients) {
+                 std::span<const float> gradients, const Stepped& stepped) {
   assert(params.size() == size_ && gradients.size() == size_);
   AdamWFactors factors = adamw_factors(options_, step, lr);
   factors.gradient_scale = gradient_scale;
   std::size_t first = 0, second = 0;  // of the parts before
   for (const Range& part : parts_) {
     if (!is_muon(part)) {
-      step_part(factors, part, first, second, params, gradients);
+      step_part(factors, part, first, second, params, gradients, stepped);
       second += part.count();
     }
     first += part.count();
@@ -174,8 +174,8 @@ void AdamW::step(std::uint64_t step, float lr, float gradient_scale, std::span<f
 }
 
 void AdamW::step_part(const AdamWFactors& factors, const Range& part, std::size_t first,
-                      std::size_t second, std::span<float> params,
-                      std::span<const float> gradients) {
+                      std::size_t second, std::span<float> params, std::span<const float> gradients,
+                      const Stepped& stepped) {
   const auto step = [&](std::size_t from, std::size_t to, float decay) {
     const std::size_t within = from - part.begin;
     step_elements(factors, decay, to - from, gradients.data() + from, params.data() + from,
@@ -190,6 +190,7 @@ void AdamW::step_part(const AdamWFactors& factors, const Range& part, std::size_
     const std::size_t middle = std::clamp(decay_end_, begin, end);
     step(begin, middle, factors.matrix_decay);
     step(middle, end, 1);
+    if (stepped) stepped(begin, end);
   }
 }
 

@@ -4,6 +4,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <span>
 #include <vector>
@@ -62,10 +63,15 @@ std::vector<MuonMatrix> muon_matrices(const InnerOptions& options, const diloco:
 class AdamW {
  public:
   AdamW(const InnerOptions& options, const diloco::Layout& layout);
+
+  // Called when params [begin, end) have their new values, while these are in a cache. By several
+  // threads, for disjoint elements.
+  using Stepped = std::function<void(std::size_t begin, std::size_t end)>;
+
   // One step of the elements whose moments it has, but for Muon's: `gradients` are multiplied by
   // `gradient_scale` (clipping) on the fly. step is 0-based, for bias correction.
   void step(std::uint64_t step, float lr, float gradient_scale, std::span<float> params,
-            std::span<const float> gradients);
+            std::span<const float> gradients, const Stepped& stepped = {});
 
   // The moments that it has: of all elements, or of its parts one after the other. Of Muon's
   // matrices the first is their momentum, and there is no second.
@@ -92,7 +98,8 @@ class AdamW {
  private:
   // `first`, `second`: how many moments the parts before it have.
   void step_part(const AdamWFactors& factors, const Range& part, std::size_t first,
-                 std::size_t second, std::span<float> params, std::span<const float> gradients);
+                 std::size_t second, std::span<float> params, std::span<const float> gradients,
+                 const Stepped& stepped);
   std::vector<Range> all_parts() const;
   std::optional<std::size_t> second_moment_of_all(const Range& part) const;
 

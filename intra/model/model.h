@@ -93,7 +93,7 @@ class Model {
   virtual void initialise(std::uint64_t seed, std::span<float> params) const = 0;
 
   // Mean loss in nats per token. gradients += scale * d(loss)/d(params); `ready` may be empty.
-  // bf16: the weights are rounded from `params` on every call to begin_step.
+  // bf16: the weights are rounded from `params` when these have changed.
   virtual float train(const Batch& batch, const DropoutKey& dropout, float scale,
                       std::span<const float> params, std::span<float> gradients,
                       const GradientReady& ready) = 0;
@@ -105,6 +105,10 @@ class Model {
   }
   // Must be called whenever `params` changed since the last train/evaluate call.
   virtual void params_changed() = 0;
+  // Instead, where only `params` [begin, end) changed since then: they are taken at once. For
+  // several threads, with disjoint elements.
+  virtual void params_changed(std::span<const float> params, std::size_t begin,
+                              std::size_t end) = 0;
 
   // Mean loss without dropout.
   virtual float evaluate(const Batch& batch, std::span<const float> params) = 0;

@@ -75,14 +75,22 @@ void Transformer::begin(std::int64_t batch, std::int64_t length, std::span<const
 
 void Transformer::refresh_weights() {
   if (products_ == Products::fp32 || !weights_are_stale_) return;
-  void* operands = products_ == Products::bf16 ? static_cast<void*>(weights_bf16_.data())
-                                               : weights_rounded_.data();
   parallel_for(static_cast<std::int64_t>(matrices_end_), 1 << 16, 64,
-               [&](std::int64_t begin, std::int64_t end, int) {
-                 make_operand(products_, end - begin, params_.data() + begin,
-                              operand_at(products_, operands, begin));
+               [this](std::int64_t begin, std::int64_t end, int) {
+                 params_changed(params_, static_cast<std::size_t>(begin),
+                                static_cast<std::size_t>(end));
                });
   weights_are_stale_ = false;
+}
+
+void Transformer::params_changed(std::span<const float> params, std::size_t begin,
+                                 std::size_t end) {
+  end = std::min(end, matrices_end_);
+  if (products_ == Products::fp32 || begin >= end) return;
+  void* const operands = products_ == Products::bf16 ? static_cast<void*>(weights_bf16_.data())
+                                                     : weights_rounded_.data();
+  make_operand(products_, static_cast<std::int64_t>(end - begin), params.data() + begin,
+               operand_at(products_, operands, static_cast<std::int64_t>(begin)));
 }
 
 void Transformer::clear_gradients(std::span<float> gradients) {

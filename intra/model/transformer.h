@@ -28,6 +28,7 @@ class Transformer : public Model {
               const GradientReady& ready) override;
   void clear_gradients(std::span<float> gradients) override;
   void params_changed() override { weights_are_stale_ = true; }
+  void params_changed(std::span<const float> params, std::size_t begin, std::size_t end) override;
   std::uint64_t allocated_bytes() const;  // so far, as working_bytes()
   float evaluate(const Batch& batch, std::span<const float> params) override;
   std::vector<float> next_token_logits(std::span<const std::int32_t> tokens,

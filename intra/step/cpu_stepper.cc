@@ -57,11 +57,13 @@ class CpuStepper final : public Stepper {
   // Nothing else computes meanwhile.
   void begin(float lr) override {
     assert(state_);
-    host_work().held_up(host_work().run());
+    if (host_work().waits()) {
+      host_work().held_up(host_work().run());
+      model_->params_changed();  // by it, perhaps
+    }
     if (share_) drop_moments_of_others();
     lr_ = lr;
     loss_ = 0;
-    model_->params_changed();  // by an outer round, perhaps
     nothing_accumulated_ = true;
   }
 
@@ -85,7 +87,6 @@ class CpuStepper final : public Stepper {
     const float factor = clip > 0 && norm > clip ? static_cast<float>(clip / norm) : 1.0F;
     host_work().await_update();
     step(factor);
-    model_->params_changed();
     return norm;
   }
 
@@ -99,17 +100,28 @@ class CpuStepper final : public Stepper {
     share_->keep();
   }
 
+  void step(float gradient_scale) {
+    const bool by_adamw_alone = muon_.matrices().empty() && !share_;
+    AdamW::Stepped stepped;
+    if (by_adamw_alone) {
+      stepped = [this](std::size_t begin, std::size_t end) {
+        model_->params_changed(state_->params, begin, end);
+      };
+    }
+    state_->optimizer.step(state_->optimizer_steps, lr_, gradient_scale, state_->params,
+                           state_->scratch, stepped);
+    if (by_adamw_alone) return;
+    if (!muon_.matrices().empty()) step_muon(gradient_scale);
+    if (share_) share_->complete_params(*group_, state_->params);
+    model_->params_changed();
+  }
+
   // A matrix of Muon's is stepped by one rank and sent to the others: that takes less time than to
   // step all, and replicas stay the same where ranks have different CPUs.
-  void step(float gradient_scale) {
-    state_->optimizer.step(state_->optimizer_steps, lr_, gradient_scale, state_->params,
-                           state_->scratch);
-    if (!muon_.matrices().empty()) {
-      muon_.step(lr_, gradient_scale, buckets_.parts(group_->rank(), group_->size()),
-                 state_->optimizer, state_->params, state_->scratch);
-      if (!share_) share_muon();
-    }
-    if (share_) share_->complete_params(*group_, state_->params);
+  void step_muon(float gradient_scale) {
+    muon_.step(lr_, gradient_scale, buckets_.parts(group_->rank(), group_->size()),
+               state_->optimizer, state_->params, state_->scratch);
+    if (!share_) share_muon();
   }
 
   void share_muon() {

@@ -50,7 +50,7 @@ class InnerTrainer {
   virtual OuterSpans* outer_spans() { return nullptr; }
 
   // Must be called when the state's parameters, or moments, were changed otherwise than by step()
-  // or an outer round.
+  // or in outer_spans().
   virtual void params_changed() = 0;
   virtual void moments_changed() {}
 

@@ -247,10 +247,12 @@ void RegionWorker::beside_next_step(const std::function<void()>& work) {
   trainer_->host_work().put(work);
 }
 
-// Where the trainer has them.
+// Where the trainer has them, which then knows what is done to them.
 OuterSpans& RegionWorker::spans() {
   OuterSpans* const elsewhere = trainer_->outer_spans();
-  return elsewhere != nullptr ? *elsewhere : host_spans_;
+  if (elsewhere != nullptr) return *elsewhere;
+  trainer_->params_changed();  // by whoever asked
+  return host_spans_;
 }
 
 std::optional<diloco::Digest> RegionWorker::proof() {

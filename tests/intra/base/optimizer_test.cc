@@ -1,6 +1,7 @@
 #include "intra/base/adamw.h"
 #include "intra/base/global_norm.h"
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <omp.h>
 
@@ -158,6 +159,17 @@ TEST(AdamW, KeepsPaddingZero) {
   AdamW optimizer({}, layout);
   for (std::uint64_t step = 0; step < 3; ++step) optimizer.step(step, 0.1F, 1, params, gradients);
   for (const float value : params) ASSERT_EQ(value, 0);
+}
+
+TEST(AdamW, TellsOfEachElementOnceThatItIsStepped) {
+  const diloco::Layout layout({{"matrix", {700, 300}}, {"vector", {300}}});
+  std::vector<float> params(layout.size()), gradients(layout.size(), 1);
+  AdamW optimizer({}, layout);
+  std::vector<int> told(layout.size());
+  optimizer.step(0, 0.1F, 1, params, gradients, [&](std::size_t begin, std::size_t end) {
+    for (std::size_t i = begin; i < end; ++i) told[i] += params[i] < 0 ? 1 : 100;
+  });
+  EXPECT_THAT(told, testing::Each(1));
 }
 
 TEST(AdamW, HasTheSameBitsForAnyNumberOfThreads) {

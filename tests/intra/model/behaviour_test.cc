@@ -197,6 +197,20 @@ TEST_P(ModelBehaviour, Bf16SeesChangedParams) {
   EXPECT_NE(model->evaluate(sequences_.all(), params_), before);
 }
 
+TEST_P(ModelBehaviour, Bf16SeesPartsOfTheParamsThatChanged) {
+  auto options = GetParam();
+  options.precision = ModelOptions::Precision::bf16;
+  const auto model = make_model(options);
+  model->evaluate(sequences_.all(), params_);
+  for (auto& param : params_) param *= 1.25F;
+  const std::size_t middle = params_.size() / 3;
+  model->params_changed(params_, middle, params_.size());
+  const float expected = make_model(options)->evaluate(sequences_.all(), params_);
+  EXPECT_NE(model->evaluate(sequences_.all(), params_), expected) << "the rest is not taken yet";
+  model->params_changed(params_, 0, middle);
+  EXPECT_EQ(model->evaluate(sequences_.all(), params_), expected);
+}
+
 TEST(Model, LearnsARepeatedBatch) {
   const auto model = make_model(tiny::gpt2());
   auto params = tiny::formula_params(model->layout());

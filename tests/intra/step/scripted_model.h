@@ -23,6 +23,7 @@ class ScriptedModel final : public Model {
     return loss(batch);
   }
   void params_changed() override {}
+  void params_changed(std::span<const float>, std::size_t, std::size_t) override {}
   float evaluate(const Batch& batch, std::span<const float>) override { return loss(batch); }
   std::vector<float> next_token_logits(std::span<const std::int32_t> tokens,
                                        std::span<const float>) override {

@@ -84,6 +84,30 @@ TEST(RegionWorker, OneRoundOfOneRegionIsPlainTraining) {
   EXPECT_THAT(by_round.params, testing::Pointwise(testing::FloatNear(1e-6F), by_steps.params));
 }
 
+// Rounded weights follow the parameters through steps and rounds: a worker that reads them from
+// disk between two rounds goes on with the same bits.
+TEST(RegionWorker, InBf16ItTrainsOnFromWhereARoundPutTheParameters) {
+  const auto end_of_run = [](bool killed) {
+    const TemporaryDirectory directory;
+    FakeRun run({"eu"}, kRounds, kSteps);
+    RegionUnderTest eu(run, directory, "eu", 0, 1);
+    eu.options().model.precision = ModelOptions::Precision::bf16;
+    run.on_report = [&](const std::string&, const diloco::Progress& progress) {
+      if (killed && progress.round() == 2) eu.kill();
+    };
+    eu.start();
+    if (killed) {
+      eu.expect_killed();
+      run.on_report = {};
+      eu.start();
+    }
+    return eu.finished().params_digest;
+  };
+  const std::string digest = end_of_run(false);
+  EXPECT_NE(digest, undisturbed_alone());
+  EXPECT_EQ(end_of_run(true), digest);
+}
+
 // ---- Ctrl-C ----
 
 class Interrupted : public testing::TestWithParam<std::uint64_t> {};
