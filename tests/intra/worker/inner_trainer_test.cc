@@ -12,13 +12,14 @@
 namespace causeway::intra {
 namespace {
 
-// What two steps of a group of `world` ranks lead to.
+// What two steps of a group of `world` ranks lead to. `told`: after each, that the parameters
+// changed.
 struct Trained {
   std::vector<float> params, first_moment, second_moment;
   double loss = 0;
 };
 
-Trained train(const WorkerOptions& options, std::size_t world) {
+Trained train(const WorkerOptions& options, std::size_t world, bool told = false) {
   Trained result;
   std::mutex mutex;
   on_ranks(world, [&](Collective& group) {
@@ -28,9 +29,11 @@ Trained train(const WorkerOptions& options, std::size_t world) {
     initial_weights(options, layout, state.params);
     trainer->join(group, state);
     StepOutcome outcome;
-    for (const std::uint64_t step : {0, 1})
+    for (const std::uint64_t step : {0, 1}) {
       outcome =
           trainer->step({step, step * static_cast<std::uint64_t>(options.train.batch)}, false);
+      if (told) trainer->params_changed();
+    }
     EXPECT_EQ(state.optimizer.has_all(), !options.train.shard_optimizer || world == 1);
     trainer->settle(Settle::all);
     trainer->leave();
@@ -119,6 +122,22 @@ TEST(InnerTrainer, BucketsInBf16TakeNearlyTheSameSteps) {
         EXPECT_THAT(trained.params, testing::Pointwise(testing::FloatNear(most), expected.params))
             << world << " ranks, shared " << shared;
       }
+    }
+  }
+}
+
+TEST(InnerTrainer, InBf16AStepMultipliesWhatTheOneBeforeLedTo) {
+  const TemporaryDirectory directory;
+  WorkerOptions options = tiny_options(directory);
+  options.train.steps = 10;
+  options.model.precision = ModelOptions::Precision::bf16;
+  for (const auto optimizer : {InnerOptions::Optimizer::adamw, InnerOptions::Optimizer::muon}) {
+    options.inner.optimizer = optimizer;
+    for (const bool shared : {false, true}) {
+      options.train.shard_optimizer = shared;
+      const Trained trained = train(options, 2), told = train(options, 2, true);
+      EXPECT_EQ(trained.loss, told.loss) << "shared " << shared;
+      EXPECT_EQ(trained.params, told.params) << "shared " << shared;
     }
   }
 }
