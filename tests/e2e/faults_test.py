@@ -76,6 +76,13 @@ class Links(EndToEnd):
         late = [entry for event in rounds for entry in event["late"] if entry["region"] == "ap-northeast"]
         self.assertTrue(late, "the slow transfer was finished, and its work counts")
 
+    def test_where_one_of_two_regions_cannot_dial_the_other_that_one_dials(self):
+        for link in ('["us-east", "eu-west"]', '["eu-west", "ap-northeast"]', '["ap-northeast", "us-east"]'):
+            self.add_events(f'at_s = 0; fault = "refuse"; link = {link}', f'at_s = 0; fault = "reset"; link = {link}')
+        summary = self.simulate(self.config(steps=100, **DENSE), "--no-baseline", "--set", "train.timed_step_ms=20")
+        self.assert_identical(summary)
+        self.assertEqual((summary["rounds"], summary["restarts"]), (20, 0))
+
     def test_a_link_that_is_gone_for_the_whole_run_takes_no_region_out(self):
         # us-east founds the run, and leads it.
         self.add_events('at_s = 0; fault = "refuse"; pair = ["us-east", "eu-west"]',
