@@ -233,8 +233,8 @@ void Ledger::open_records() {
   if (records_fd_ < 0) throw_errno("create", path);
   head_ = chain_start(run_id_);
   Membership newest;
-  const LedgerExtent extent = scan_entries(
-      read_file(path).value_or(""), run_id_, [&](const LedgerEntry& entry, std::size_t offset) {
+  const LedgerExtent extent =
+      scan_records(path, run_id_, [&](const LedgerEntry& entry, std::size_t offset) {
         head_ = entry.hash;
         note_offset(offset);
         const auto* members = std::get_if<Membership>(&entry.entry.body);

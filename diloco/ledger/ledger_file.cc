@@ -1,6 +1,10 @@
 #include "diloco/ledger/ledger_file.h"
 
+#include <fcntl.h>
+
 #include <algorithm>
+#include <optional>
+#include <span>
 #include <string>
 #include <system_error>
 
@@ -11,6 +15,7 @@
 #include "diloco/files/file_io.h"
 #include "diloco/log/wire.h"
 #include "diloco/maths/digest.h"
+#include "inter/base/file.h"
 #include "inter/base/wire.h"
 
 namespace causeway::diloco {
@@ -80,18 +85,54 @@ void throw_damaged(const std::filesystem::path& path, const std::string& what) {
           "forgot. Or move the directory away and start with --join");
 }
 
-LedgerExtent scan_entries(std::string_view bytes, const std::string& run_id,
-                          const VisitEntry& visit) {
+namespace {
+
+// A long run's ledger in memory a part at a time. Valid: what at() gave last.
+class LedgerBytes {
+ public:
+  explicit LedgerBytes(const std::filesystem::path& path)
+      : file_(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK) {
+    const std::optional<std::uint64_t> size = file_.regular_size();
+    if (!size) throw_damaged(path, "it is no regular file");
+    size_ = *size;
+  }
+  std::size_t size() const { return size_; }
+  // Fewer if the file is shorter by now.
+  std::string_view at(std::size_t offset, std::size_t length) {
+    if (offset < begin_ || offset + length > begin_ + part_.size()) read(offset, length);
+    return std::string_view(part_).substr(offset - begin_, length);
+  }
+
+ private:
+  static constexpr std::size_t kPartBytes = 1U << 20;
+
+  void read(std::size_t offset, std::size_t length) {
+    begin_ = offset;
+    part_.resize(std::min(std::max(length, kPartBytes), size_ - offset));
+    part_.resize(file_.read_at(offset, std::as_writable_bytes(std::span(part_))));
+  }
+
+  inter::File file_;
+  std::size_t size_ = 0, begin_ = 0;
+  std::string part_;
+};
+
+// `at(offset, length)`: of the `size` bytes.
+template <typename At>
+LedgerExtent scan(std::size_t size, const At& at, const std::string& run_id,
+                  const VisitEntry& visit) {
   LedgerExtent extent;
   Digest head = chain_start(run_id);
-  while (bytes.size() - extent.whole_bytes >= kLengthBytes) {
+  while (size - extent.whole_bytes >= kLengthBytes) {
     const std::size_t begin = extent.whole_bytes + kLengthBytes;
-    const std::size_t length = read_length(bytes, extent.whole_bytes);
-    if (bytes.size() - begin < length) break;
+    const std::string_view prefix = at(extent.whole_bytes, kLengthBytes);
+    if (prefix.size() < kLengthBytes) break;  // somebody cut the file meanwhile
+    const std::size_t length = read_length(prefix, 0);
+    if (size - begin < length) break;
     wire::LedgerEntry entry;
-    if (!follows(std::string(bytes.substr(begin, length)), head, entry)) {
+    if (!follows(std::string(at(begin, length)), head, entry)) {
       // Its length was on disk before its bytes.
-      if (begin + length == bytes.size()) break;
+      if (begin + length == size) break;
       extent.damage =
           fmt::format("the entry at byte {} does not follow the one before it", extent.whole_bytes);
       return extent;
@@ -100,13 +141,33 @@ LedgerExtent scan_entries(std::string_view bytes, const std::string& run_id,
     visit(unpack(entry), extent.whole_bytes);
     extent.whole_bytes = begin + length;
   }
-  extent.torn_bytes = bytes.size() - extent.whole_bytes;
+  extent.torn_bytes = size - extent.whole_bytes;
   return extent;
+}
+
+}  // namespace
+
+LedgerExtent scan_entries(std::string_view bytes, const std::string& run_id,
+                          const VisitEntry& visit) {
+  const auto at = [bytes](std::size_t offset, std::size_t length) {
+    return bytes.substr(offset, length);
+  };
+  return scan(bytes.size(), at, run_id, visit);
+}
+
+LedgerExtent scan_records(const std::filesystem::path& path, const std::string& run_id,
+                          const VisitEntry& visit) {
+  if (!std::filesystem::exists(path)) return {};
+  LedgerBytes bytes(path);
+  const auto at = [&bytes](std::size_t offset, std::size_t length) {
+    return bytes.at(offset, length);
+  };
+  return scan(bytes.size(), at, run_id, visit);
 }
 
 LedgerExtent scan_ledger(const std::filesystem::path& path, const std::string& run_id,
                          const VisitEntry& visit) {
-  LedgerExtent extent = scan_entries(read_file(path).value_or(""), run_id, visit);
+  LedgerExtent extent = scan_records(path, run_id, visit);
   if (!extent.damage.empty()) throw_damaged(path, extent.damage);
   return extent;
 }

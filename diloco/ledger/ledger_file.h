@@ -55,7 +55,10 @@ struct LedgerExtent {
 using VisitEntry = std::function<void(LedgerEntry entry, std::size_t offset)>;
 LedgerExtent scan_entries(std::string_view bytes, const std::string& run_id,
                           const VisitEntry& visit);
-// Of a file. Throws std::system_error (Errc::lineage) naming it and what is wrong if it is damaged.
+// Of a file, of which a part is in memory at a time. One that is not there has no entries.
+LedgerExtent scan_records(const std::filesystem::path& path, const std::string& run_id,
+                          const VisitEntry& visit);
+// The same. Throws std::system_error (Errc::lineage) naming it and what is wrong if it is damaged.
 LedgerExtent scan_ledger(const std::filesystem::path& path, const std::string& run_id,
                          const VisitEntry& visit);
 std::vector<LedgerEntry> read_ledger(const std::filesystem::path& path, const std::string& run_id);
