@@ -1,10 +1,7 @@
 #include "diloco/ledger/ledger_file.h"
 
-#include <fcntl.h>
-
 #include <algorithm>
 #include <optional>
-#include <span>
 #include <string>
 #include <system_error>
 
@@ -13,9 +10,9 @@
 #include "diloco/files/checked_file.h"
 #include "diloco/files/error.h"
 #include "diloco/files/file_io.h"
+#include "diloco/ledger/ledger_bytes.h"
 #include "diloco/log/wire.h"
 #include "diloco/maths/digest.h"
-#include "inter/base/file.h"
 #include "inter/base/wire.h"
 
 namespace causeway::diloco {
@@ -87,36 +84,6 @@ void throw_damaged(const std::filesystem::path& path, const std::string& what) {
 
 namespace {
 
-// A long run's ledger in memory a part at a time. Valid: what at() gave last.
-class LedgerBytes {
- public:
-  explicit LedgerBytes(const std::filesystem::path& path)
-      : file_(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK) {
-    const std::optional<std::uint64_t> size = file_.regular_size();
-    if (!size) throw_damaged(path, "it is no regular file");
-    size_ = *size;
-  }
-  std::size_t size() const { return size_; }
-  // Fewer if the file is shorter by now.
-  std::string_view at(std::size_t offset, std::size_t length) {
-    if (offset < begin_ || offset + length > begin_ + part_.size()) read(offset, length);
-    return std::string_view(part_).substr(offset - begin_, length);
-  }
-
- private:
-  static constexpr std::size_t kPartBytes = 1U << 20;
-
-  void read(std::size_t offset, std::size_t length) {
-    begin_ = offset;
-    part_.resize(std::min(std::max(length, kPartBytes), size_ - offset));
-    part_.resize(file_.read_at(offset, std::as_writable_bytes(std::span(part_))));
-  }
-
-  inter::File file_;
-  std::size_t size_ = 0, begin_ = 0;
-  std::string part_;
-};
-
 // `at(offset, length)`: of the `size` bytes.
 template <typename At>
 LedgerExtent scan(std::size_t size, const At& at, const std::string& run_id,
@@ -177,6 +144,14 @@ std::vector<LedgerEntry> read_ledger(const std::filesystem::path& path, const st
   scan_ledger(path, run_id,
               [&entries](LedgerEntry entry, std::size_t) { entries.push_back(std::move(entry)); });
   return entries;
+}
+
+std::string_view entry_at(LedgerBytes& bytes, std::size_t offset) {
+  const std::string_view prefix = bytes.at(offset, kLengthBytes);
+  if (prefix.size() < kLengthBytes) return {};
+  const std::size_t whole = kLengthBytes + read_length(prefix, 0);
+  const std::string_view entry = bytes.at(offset, whole);
+  return entry.size() == whole ? entry : std::string_view();
 }
 
 std::optional<std::size_t> end_of_entry(std::string_view bytes, std::size_t offset) {
