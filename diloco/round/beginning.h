@@ -7,6 +7,7 @@
 // state of version 0 into the log, as of a forked run, and everybody else takes its snapshot.
 #pragma once
 
+#include <cstddef>
 #include <map>
 #include <optional>
 #include <string>
@@ -54,6 +55,7 @@ class Beginning {
     NamedTensors tensors;
     std::string other;    // other_tensor() of this region's and these; empty until they are there
     NamedTensors coming;  // the pieces so far
+    std::size_t coming_bytes = 0;
   };
 
   Region& region_;
