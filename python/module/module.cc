@@ -8,6 +8,7 @@
 #include <spdlog/spdlog.h>
 
 #include "inter/base/printable_text.h"
+#include "python/module/program_end.h"
 #include "python/module/python_worker.h"
 
 namespace nb = nanobind;
@@ -107,6 +108,7 @@ NB_MODULE(_causeway, module) {
   spdlog::set_default_logger(spdlog::stderr_color_mt("causeway"));
   spdlog::set_formatter(
       causeway::inter::printable_pattern("[%Y-%m-%d %H:%M:%S.%e] [causeway] [%l] %*"));
+  watch_program_end();
   bind_steps(module);
   bind_worker(module);
   nb::exception<WorkerError> error(module, "WorkerError", PyExc_RuntimeError);
