@@ -5,7 +5,8 @@
 
 #include <atomic>
 #include <chrono>
-#include <thread>
+#include <condition_variable>
+#include <mutex>
 
 #include "python/module/python_worker.h"
 
@@ -15,20 +16,24 @@ using namespace std::chrono_literals;
 namespace causeway::python {
 namespace {
 
-constexpr auto kLimit = 60s;  // for what is to be saved
-constexpr auto kLookEvery = 10ms;
+constexpr auto kLimit = 60s;      // for what is to be saved
+constexpr auto kSignals = 100ms;  // Ctrl-C is noticed within it
 
-std::atomic<int> inside = 0;
 std::atomic<bool> ends = false;
+std::mutex mutex;  // the GIL is taken before it, never while it is held
+std::condition_variable left;
+int inside = 0;
 
 // On the main thread, which is in no call any more.
 void end_calls() {
   ends = true;
   const auto limit = std::chrono::steady_clock::now() + kLimit;
-  while (inside > 0 && std::chrono::steady_clock::now() < limit) {
+  for (bool over = false; !over;) {
     {
       const nb::gil_scoped_release released;
-      std::this_thread::sleep_for(kLookEvery);
+      std::unique_lock lock(mutex);
+      over = left.wait_for(lock, kSignals, [] { return inside <= 0; }) ||
+             std::chrono::steady_clock::now() > limit;
     }
     if (PyErr_CheckSignals() != 0) throw nb::python_error();
   }
@@ -37,14 +42,15 @@ void end_calls() {
 }  // namespace
 
 InCall::InCall() {
+  const std::lock_guard lock(mutex);
+  if (ends) throw Stopped("the program ends, and this thread, which is not the main one, with it");
   ++inside;
-  if (!ends) return;
-  --inside;
-  throw Stopped("the program ends, and this thread, which is not the main one, with it");
 }
 
 InCall::~InCall() {
+  const std::lock_guard lock(mutex);
   --inside;
+  left.notify_one();
 }
 
 bool program_ends() {
@@ -53,7 +59,11 @@ bool program_ends() {
 
 void watch_program_end() {
   nb::module_::import_("atexit").attr("register")(nb::cpp_function(end_calls));
-  ::pthread_atfork(nullptr, nullptr, [] { inside = 0; });  // the other threads are not in the child
+  const auto unlock_in_child = [] {
+    inside = 0;  // the other threads are not there, and this one may be in a call
+    mutex.unlock();
+  };
+  ::pthread_atfork([] { mutex.lock(); }, [] { mutex.unlock(); }, unlock_in_child);
 }
 
 }  // namespace causeway::python

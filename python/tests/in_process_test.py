@@ -316,9 +316,8 @@ class InAThread(RegionRun):
             self.assertEqual(len(list((self.region() / "checkpoints").glob(kept))), 1, kept)
 
     def test_so_does_one_of_a_worker_that_is_used_alone(self):
-        done = subprocess.run([sys.executable, "-c", A_WORKER_IN_A_THREAD, self.region()], timeout=300, stderr=subprocess.PIPE, text=True)
+        done = subprocess.run([sys.executable, "-c", A_WORKER_IN_A_THREAD, self.region()], timeout=300)
         self.assertEqual(done.returncode, 0)
-        self.assertIn("causeway.Stopped", done.stderr)
         self.assertTrue((self.region() / "checkpoints" / "state.safetensors").exists())
 
 
