@@ -15,7 +15,9 @@
 //   causeway_worker_close(worker);
 //
 // Every function that can fail returns a status. Nothing is ever thrown, and nothing of the
-// caller's is kept but the callback with its context. A worker is for one thread at a time.
+// caller's is kept but the callback with its context. A worker is for one thread at a time, and for
+// the process that opened it: in one that is forked from it, calls are wrong calls, and
+// causeway_worker_close() does nothing.
 //
 // The symbols have the version CAUSEWAY_1.0. Structs may grow at their end: `struct_size` says
 // which members the caller knows, and what is smaller than in this version is refused.
