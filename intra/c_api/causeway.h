@@ -20,7 +20,7 @@
 // causeway_worker_close() does nothing.
 //
 // The symbols have the version CAUSEWAY_1.0. Structs may grow at their end: `struct_size` says
-// which members the caller knows, and what is smaller than in this version is refused.
+// which members the caller knows, and a size that no version had is refused.
 #pragma once
 
 #include <stddef.h>
@@ -107,6 +107,9 @@ struct causeway_steps {
   uint64_t validation_samples;
   uint32_t count;
   uint32_t reserved;  // 0
+  // Of the whole run, nominal: where a schedule ends that counts by schedule_step. A program that
+  // was built before this member was there has a struct that ends above.
+  uint64_t run_steps;
 };
 
 typedef struct causeway_worker causeway_worker;
