@@ -210,6 +210,22 @@ class AnyLayout(RegionRun):
             with self.assertRaisesRegex(ValueError, "names are text"):
                 causeway.Worker({name: torch.zeros(2)}, region=REGIONS[0], directory=self.region())
 
+    def test_a_process_that_is_forked_cannot_call_it_and_leaves_it_alone(self):
+        worker = causeway.Worker({"w": torch.zeros(3)}, region=REGIONS[0], directory=self.region())
+        steps = worker.next()
+        child = os.fork()
+        if child == 0:
+            try:
+                worker.called_back()
+            except RuntimeError as error:
+                os._exit(0 if "was forked" in str(error) else 1)
+            finally:
+                os._exit(2)
+        self.assertEqual(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]), 0)
+        while steps is not None:
+            worker.done(steps.count, 0.0)
+            steps = worker.next()
+
     def test_more_steps_than_asked_for_and_other_tensors_are_refused(self):
         values = torch.zeros(3)
         worker = causeway.Worker({"w": values}, region=REGIONS[0], directory=self.region())
