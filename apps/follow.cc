@@ -9,6 +9,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <system_error>
 #include <utility>
 #include <vector>
 
@@ -28,6 +29,7 @@
 #include "apps/run/region/own_process.h"
 #include "apps/run/region/region_files.h"
 #include "apps/run/region/signal_watch.h"
+#include "apps/run/region/start_needs.h"
 #include "apps/run/watch/checkpoint_hook.h"
 #include "apps/run/watch/metrics_server.h"
 #include "diloco/files/file_io.h"
@@ -44,6 +46,7 @@ struct FollowFlags {
   std::vector<std::string> overrides, peers, from;
   std::string name, region, dtype = "bfloat16", by = "auto", after, http, serve;
   std::uint64_t every = 1, keep = 2, signatures = 0;
+  std::uint32_t start_wait_s = 60;
 };
 
 void put_first(std::vector<run::FollowedRegions::Address>& addresses, const std::string& region) {
@@ -131,19 +134,40 @@ run::CheckpointHookOptions hook_options(const FollowFlags& flags, const run::Fol
               {"CAUSEWAY_MODEL", std::filesystem::absolute(flags.directory / "current").string()}}};
 }
 
+std::filesystem::path lock_file_in(const std::filesystem::path& directory) {
+  return directory / "follow.lock";
+}
+
+std::string another_uses(const std::filesystem::path& directory) {
+  return "another follower uses " + directory.string() +
+         ": stop it, or give this one a --directory of its own";
+}
+
+// A follower that was stopped has its directory and its ports to its end.
+run::StartNeeds start_needs(const FollowFlags& flags) {
+  run::StartNeeds needs{.who = flags.name,
+                        .directory = flags.directory,
+                        .credentials = {},
+                        .listens = {},
+                        .lock = lock_file_in(flags.directory),
+                        .lock_is_held = another_uses(flags.directory)};
+  for (const std::string& address : {flags.http, flags.serve})
+    if (!address.empty()) needs.listens.push_back(inter::parse_endpoint(address));
+  return needs;
+}
+
 // Two of them would write over each other, and one over what a region keeps under the same names:
 // a region that was imported has a ledger, and was not started yet.
 diloco::Descriptor lock(const std::filesystem::path& directory) {
-  const bool new_here = !std::filesystem::exists(directory / "follow.lock");
+  const bool new_here = !std::filesystem::exists(lock_file_in(directory));
   if (run::was_started(directory) || (new_here && std::filesystem::exists(directory / "ledger")))
     throw run::ConfigError(directory.string() +
                            " is a region's own directory: give this follower another --directory");
   diloco::create_private_directories(directory);
-  std::optional<diloco::Descriptor> lock = diloco::lock_file(directory / "follow.lock");
-  if (!lock)
-    throw run::ConfigError("another follower uses " + directory.string() +
-                           ": give this one a --directory of its own");
-  return std::move(*lock);
+  std::optional<diloco::Descriptor> lock = diloco::lock_file(lock_file_in(directory));
+  if (lock) return std::move(*lock);
+  throw std::system_error(std::make_error_code(std::errc::resource_unavailable_try_again),
+                          another_uses(directory));
 }
 
 // Other followers read from this one what it has: what they believe, regions have signed.
@@ -209,6 +233,7 @@ int run_follow(const FollowFlags& flags) {
   run::outlive_readers();
   const run::Config config = run::load_config(flags.config, flags.overrides);
   run::FollowOptions options = follow_options(config, flags);
+  run::wait_for(start_needs(flags), std::chrono::seconds(flags.start_wait_s));
   const diloco::Descriptor locked = lock(flags.directory);
   run::FollowReport report;
   asio::io_context context(1);
@@ -285,6 +310,7 @@ void add_flags(CLI::App& command, FollowFlags& flags) {
                      "certificates.directory)");
   add_repeated(command, "--peer", flags.peers,
                "REGION=HOST:PORT to dial instead of the advertised one");
+  add_start_wait(command, flags.start_wait_s);
 }
 
 }  // namespace

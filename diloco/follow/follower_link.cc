@@ -31,6 +31,12 @@ asio::awaitable<std::unique_ptr<FollowerLink>> FollowerLink::open(asio::any_io_e
   co_return link;
 }
 
+FollowerLink::~FollowerLink() {
+  const auto now = std::chrono::steady_clock::now();
+  if (small_since_ && now - *small_since_ >= settings_.small_segments_for)
+    settings_.small_segments->forget(endpoint_);
+}
+
 asio::awaitable<void> FollowerLink::connect() {
   const std::vector<asio::ip::tcp::endpoint> endpoints =
       co_await inter::resolve(settings_.address, settings_.open_deadline);
@@ -52,8 +58,8 @@ asio::awaitable<void> FollowerLink::connect_to(asio::ip::tcp::endpoint endpoint)
   std::error_code error;  // a host may not have this version of IP
   socket.open(endpoint.protocol(), error);
   if (error) throw LinkError(error, error.message());
-  if (settings_.small_segments->at(endpoint))
-    inter::limit_segments(socket.native_handle(), inter::kSmallSegmentBytes);
+  const bool small = settings_.small_segments->at(endpoint);
+  if (small) inter::limit_segments(socket.native_handle(), inter::kSmallSegmentBytes);
   connection_ = std::make_unique<inter::Connection>(
       std::move(socket), settings_.context,
       inter::ConnectionSettings{kFollowerMessageBytesMax, settings_.silence_max, {}});
@@ -69,6 +75,7 @@ asio::awaitable<void> FollowerLink::connect_to(asio::ip::tcp::endpoint endpoint)
   co_await connection_->connect(endpoint);
   stands = true;
   co_await greet();
+  if (small) small_since_ = std::chrono::steady_clock::now();
 }
 
 asio::awaitable<void> FollowerLink::greet() {

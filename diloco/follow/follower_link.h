@@ -28,9 +28,14 @@ class FollowerLink {
     inter::TlsContext context;
     std::chrono::milliseconds open_deadline{10'000};
     std::chrono::milliseconds silence_max{30'000};  // of somebody who owes an answer
-    // Where large packets seem to be lost, as earlier links found.
+    // Where large packets seem to be lost, as earlier links found; after one that stood for so long
+    // without them, large ones are tried again.
     std::shared_ptr<inter::SmallSegments> small_segments = std::make_shared<inter::SmallSegments>();
+    std::chrono::milliseconds small_segments_for{600'000};
   };
+  ~FollowerLink();
+  FollowerLink(const FollowerLink&) = delete;
+  FollowerLink& operator=(const FollowerLink&) = delete;
 
   // What follows throws inter::LinkError, after which the link is of no use.
   // Connects and greets.
@@ -57,7 +62,8 @@ class FollowerLink {
   asio::any_io_executor executor_;
   Settings settings_;
   std::unique_ptr<inter::Connection> connection_;
-  asio::ip::tcp::endpoint endpoint_;  // its other end
+  asio::ip::tcp::endpoint endpoint_;                                  // its other end
+  std::optional<std::chrono::steady_clock::time_point> small_since_;  // it stands, with small ones
   std::shared_ptr<inter::Traffic> traffic_ = std::make_shared<inter::Traffic>();
 };
 

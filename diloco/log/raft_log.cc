@@ -10,7 +10,8 @@ namespace causeway::diloco {
 namespace {
 
 constexpr Index kReadAtOnce = 64;          // entries that are read again at once
-constexpr std::size_t kChunksAgain = 256;  // some 1 kB an entry with ten regions: 16 MB
+constexpr std::size_t kChunksAgain = 256;  // some 3 kB an entry with three regions: 54 MB
+constexpr Index kIdleEntries = 64;         // that the log grows by until nobody needs those
 constexpr std::size_t kEntriesPerMessage = 64;
 constexpr std::size_t kEntryBytesPerMessage = 1U << 20;  // but one entry, whatever its size
 
@@ -26,6 +27,7 @@ RaftLog::RaftLog(std::vector<LogEntry> newest, Index first, const CommittedLog* 
 const LogEntry& RaftLog::at(Index index) const {
   assert(index > 0 && index <= last());
   if (index >= first_) return newest_[index - first_];
+  last_then_ = last();
   const Index begin = index - index % kReadAtOnce;
   const Index first = std::max<Index>(begin, 1);
   const auto held = again_.find(first);
@@ -84,6 +86,7 @@ void RaftLog::truncate_from(Index index) {
 }
 
 void RaftLog::forget_before(Index index) {
+  if (last() >= last_then_ + kIdleEntries) again_.clear();
   if (earlier_ == nullptr || index <= first_) return;
   const Index count = std::min<Index>(index, last() + 1) - first_;
   newest_.erase(newest_.begin(), newest_.begin() + static_cast<std::ptrdiff_t>(count));

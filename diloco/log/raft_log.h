@@ -68,8 +68,9 @@ class RaftLog {
   Index first_;
   const CommittedLog* earlier_;
   // What was read again, in chunks by their first entry: a coordinator whose worker is far behind
-  // goes through the same rounds at every event.
+  // goes through the same rounds at every event. Released once the log has grown without them.
   mutable std::map<Index, std::vector<LogEntry>> again_;
+  mutable Index last_then_ = 0;  // of this log, when one of them was wanted
 };
 
 }  // namespace causeway::diloco

@@ -196,7 +196,11 @@ VoteReply take(const wire::VoteReply& body) {
   return {.term = checked(body.term()), .pre = body.pre(), .granted = body.granted()};
 }
 
+// Nobody sends more than 64 in one message. Empty ones take two bytes there, and hundreds here.
+constexpr int kEntriesMax = 4096;
+
 AppendEntries take(const wire::AppendEntries& body) {
+  if (body.entries_size() > kEntriesMax) throw_malformed("too many entries in one message");
   AppendEntries append{.term = checked(body.term()),
                        .previous_index = body.previous_index(),
                        .previous_term = body.previous_term(),

@@ -10,6 +10,7 @@ namespace {
 
 constexpr Time kNamedAgain = std::chrono::minutes{10};
 constexpr int kDoubtsMax = 3;
+constexpr int kRecordsToMend = 1'000;
 
 }  // namespace
 
@@ -87,7 +88,9 @@ bool Peers::are_ahead_of(std::uint32_t revision, Round version,
 void Peers::doubt(const std::string& peer, const std::string& what, const Membership& members,
                   Time now) {
   doubted_.insert(peer);
-  ++times_doubted_[peer];
+  Doubts& doubts_of = doubts_[peer];
+  ++doubts_of.times;
+  doubts_of.records_since = 0;
   const auto against = static_cast<std::size_t>(std::ranges::count_if(
       members.members, [this](const Member& member) { return doubts(member.region); }));
   const bool believes = plants(planted_, PlantedBug::believe_heads);
@@ -114,8 +117,18 @@ void Peers::doubt(const std::string& peer, const std::string& what, const Member
 }
 
 bool Peers::doubts_for_good(const std::string& peer) const {
-  const auto doubted = times_doubted_.find(peer);
-  return doubted != times_doubted_.end() && doubted->second >= kDoubtsMax;
+  const auto doubted = doubts_.find(peer);
+  return doubted != doubts_.end() && doubted->second.times >= kDoubtsMax;
+}
+
+// What it says itself is no proof. Who lies again after so many records has only gained that it is
+// waited for at the end as long as others are.
+void Peers::note_record() {
+  for (auto doubted = doubts_.begin(); doubted != doubts_.end();) {
+    auto& [peer, doubts_of] = *doubted;
+    if (is_up(peer) && !doubts(peer) && peers_.at(peer).heard) ++doubts_of.records_since;
+    doubted = doubts_of.records_since >= kRecordsToMend ? doubts_.erase(doubted) : ++doubted;
+  }
 }
 
 std::vector<std::string> Peers::that_differ_from(const Applied& applied) const {

@@ -54,6 +54,9 @@ class Peers {
   bool doubts(const std::string& peer) const { return doubted_.contains(peer); }
   // It connected anew several times, and was doubted each time: it is not mended.
   bool doubts_for_good(const std::string& peer) const;
+  // One more record is committed here. Who was up and not doubted for very many of them is mended:
+  // a disk may err once in months.
+  void note_record();
 
   // Those that are up and said that they read other data than this.
   std::vector<std::string> that_read_other(const DataDigest& data) const;
@@ -89,13 +92,17 @@ class Peers {
     std::string incarnation;       // while it is up
     std::string via;               // the same
   };
+  struct Doubts {
+    int times = 0;
+    int records_since = 0;  // while it was listened to
+  };
 
   Outbox& out_;
   PlantedBug planted_;
   std::map<std::string, Peer> peers_;
   std::set<std::string> up_, linked_;
   std::set<std::string> doubted_;
-  std::map<std::string, int> times_doubted_;
+  std::map<std::string, Doubts> doubts_;  // of those that have not proven themselves since
   std::map<std::string, Time> named_at_;  // to the log
 };
 

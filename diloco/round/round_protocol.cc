@@ -162,6 +162,7 @@ void RoundProtocol::add_record(const CommitRecord& record, Index index) {
   same_work_.check(record);
   old_copy_.check(record);
   end_.add_record(now_);
+  region_.peers.note_record();
   exchange_.settle(record);
   catch_up_.confirm_snapshot();
   exchange_.open_next(record, now_);

@@ -196,7 +196,7 @@ class Follow(FollowedRun):
         shutil.rmtree(self.served)
         follower = self.follow(config)
         self.wait_for_version(1, follower)
-        self.assertIn("another follower uses", self.run_causeway(*follow, "reader", code=2))
+        self.assertIn("another follower uses", self.run_causeway(*follow, "reader", "--start-wait", "0", code=75))
         shutil.copytree(self.directory / "certificates", self.directory / "elsewhere")
         self.run_causeway("certs", "--directory", "certificates", "revoke", "reader")
         self.assertIn("most regions refuse this follower", self.finish(follower, code=3))

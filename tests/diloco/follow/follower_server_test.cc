@@ -204,6 +204,24 @@ TEST_F(FollowerServerTest, WhereNothingIsAnsweredTheNextLinkHasSmallSegments) {
   EXPECT_TRUE(small->at(silent.local_endpoint()));
 }
 
+TEST_F(FollowerServerTest, AfterALinkThatStoodForLongLargeSegmentsAreTriedAgain) {
+  const auto small = std::make_shared<inter::SmallSegments>();
+  const auto at = asio::ip::tcp::endpoint(asio::ip::address_v4::loopback(), door_->port());
+  const auto end_link_after = [&](std::chrono::milliseconds small_segments_for) {
+    run(FollowerLink::open(io_.get_executor(), {.self = "reader.follower",
+                                                .region = "a",
+                                                .address = {"127.0.0.1", at.port()},
+                                                .context = context("reader"),
+                                                .small_segments = small,
+                                                .small_segments_for = small_segments_for}));
+  };
+  small->turn(at);
+  end_link_after(std::chrono::hours(1));
+  EXPECT_TRUE(small->at(at)) << "it was lost soon";
+  end_link_after(std::chrono::milliseconds(0));
+  EXPECT_FALSE(small->at(at));
+}
+
 // As one of IPv6 on a host without it: its other addresses, and other regions, are tried.
 TEST_F(FollowerServerTest, ASocketThatCannotBeMadeIsALinkThatFails) {
   const FollowerLink::Settings settings{.self = "reader.follower",

@@ -52,6 +52,28 @@ TEST(RaftLog, KeepsNoMoreOfALongLogThanFits) {
   EXPECT_EQ(disk.reads, 783);
 }
 
+// A joiner was given all of the log, and the run goes on.
+TEST(RaftLog, ReleasesWhatItReadAgainOnceNobodyWantsIt) {
+  const LoggedDisk disk;
+  RaftLog log(LoggedDisk::entries(1001, 10), 1001, &disk);
+  const auto grow = [&log](Index count) {
+    for (Index grown = 0; grown < count; ++grown) {
+      log.push({.term = log.last() + 1, .body = {}});
+      log.forget_before(log.last() - 9);
+    }
+  };
+  for (Index index = 1; index <= 1000; ++index) ASSERT_EQ(log.at(index).term, index);
+  EXPECT_EQ(disk.reads, 16);
+  grow(63);
+  EXPECT_EQ(log.at(1).term, 1);
+  grow(63);
+  EXPECT_EQ(log.at(1).term, 1);
+  EXPECT_EQ(disk.reads, 16) << "somebody goes on to want them";
+  grow(64);
+  EXPECT_EQ(log.at(1).term, 1);
+  EXPECT_EQ(disk.reads, 17);
+}
+
 RaftLog log_of(const std::vector<Term>& terms) {
   std::vector<LogEntry> entries;
   for (const Term term : terms) entries.push_back({.term = term, .body = {}});

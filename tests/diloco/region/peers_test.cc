@@ -89,6 +89,45 @@ TEST(Peers, AContradictionCountsWhenAMajorityStandsBehindIt) {
               ::testing::HasSubstr("empty it and start this region with --join"));
 }
 
+// One whose disk errs now and then is waited for at the end; one that lies again and again is not.
+TEST(Peers, WhoWasRightForVeryManyRecordsIsBelievedAgain) {
+  Outbox out;
+  Peers peers(out);
+  const Membership members{.members = {{.region = "a"}, {.region = "b"}, {.region = "c"}}};
+  const auto err = [&] {
+    peers.doubt("b", "the log of b differs", members, Time{1});
+    peers.set_down("b");
+  };
+  const auto come_back = [&] {
+    peers.set_up("b", "disk");
+    peers.hear("b", at(3));
+  };
+  const auto commit = [&](int records) {
+    for (int i = 0; i < records; ++i) peers.note_record();
+  };
+  for (int times = 0; times < 4; ++times) {
+    come_back();
+    commit(1'000);
+    err();
+  }
+  EXPECT_FALSE(peers.doubts_for_good("b")) << "long between";
+  for (int times = 0; times < 2; ++times) {
+    come_back();
+    commit(999);
+    err();
+  }
+  EXPECT_TRUE(peers.doubts_for_good("b"));
+  commit(5'000);
+  peers.set_up("b", "disk");
+  commit(5'000);
+  EXPECT_TRUE(peers.doubts_for_good("b")) << "it was not there, or said nothing";
+  peers.hear("b", at(~Round{0}));
+  commit(999);
+  EXPECT_TRUE(peers.doubts_for_good("b")) << "whatever it claims";
+  commit(1);
+  EXPECT_FALSE(peers.doubts_for_good("b"));
+}
+
 TEST(Peers, OfTwoNobodyCanTellWhoIsWrong) {
   Outbox out;
   Peers peers(out);
