@@ -4,6 +4,7 @@
 #pragma once
 
 #include <algorithm>
+#include <atomic>
 #include <cstddef>
 #include <cstdlib>
 #include <limits>
@@ -49,14 +50,24 @@ std::size_t first_failure(std::size_t count, const Body& body, std::size_t worth
 
 inline namespace with_threads {
 
+inline std::atomic<std::size_t> usable_threads = 0;  // 0: nobody said
+
+// A quota of time is good for fewer threads than there are cores. OMP_NUM_THREADS counts more.
+inline void use_threads(std::size_t count) {
+  usable_threads = count;
+}
+
 // As OpenMP counts them, from the same variable.
 inline std::size_t threads_wanted() {
-  static const std::size_t wanted = [] {
-    const char* told = std::getenv("OMP_NUM_THREADS");
-    const long number = told == nullptr ? 0 : std::strtol(told, nullptr, 10);
-    return static_cast<std::size_t>(number > 0 ? number : allowed_core_count());
+  static const std::size_t told = [] {
+    const char* text = std::getenv("OMP_NUM_THREADS");
+    return static_cast<std::size_t>(text == nullptr ? 0
+                                                    : std::max(0L, std::strtol(text, nullptr, 10)));
   }();
-  return wanted;
+  if (told > 0) return told;
+  static const std::size_t allowed = allowed_core_count();
+  const std::size_t usable = usable_threads;
+  return usable > 0 ? usable : allowed;
 }
 
 inline thread_local bool within_a_loop = false;

@@ -1,7 +1,9 @@
 // The C API in terms of the C++ one. What is thrown ends here, as a status and a text.
 #include "intra/c_api/causeway.h"
 
+#include <cstddef>
 #include <cstdio>
+#include <cstring>
 #include <memory>
 #include <new>
 #include <optional>
@@ -27,6 +29,8 @@ struct causeway_worker {
 namespace {
 
 using causeway::ParameterView;
+
+constexpr std::size_t kStepsBefore = offsetof(causeway_steps, run_steps);
 
 // Nothing is allocated when memory is what is missing.
 thread_local char last_error[2048] = "";
@@ -82,11 +86,12 @@ Pointer checked(Pointer pointer, const char* name) {
   return pointer;
 }
 
-// When a struct has grown, it takes the sizes of older versions as well.
+// `older`: the size that the struct had before it grew. The caller's has no more members then.
 template <typename Struct>
-const Struct& checked_struct(const Struct* given, const std::string& name) {
+const Struct& checked_struct(const Struct* given, const std::string& name,
+                             std::size_t older = sizeof(Struct)) {
   const std::size_t size = checked(given, name.c_str())->struct_size;
-  if (size == sizeof(Struct)) return *given;
+  if (size == sizeof(Struct) || size == older) return *given;
   const std::string said = fmt::format("{}.struct_size is {}", name, size);
   if (size > sizeof(Struct)) {
     refuse(fmt::format("{}{}{}: build the program with the header of the library that it runs with",
@@ -146,18 +151,20 @@ causeway::WorkerSettings settings_of(const causeway_settings* given, const cause
   return settings;
 }
 
-void put(const causeway::Steps& steps, causeway_steps& out) {
-  out = {.struct_size = out.struct_size,
-         .round = steps.round,
-         .first_sample = steps.first_sample,
-         .schedule_step = steps.schedule_step,
-         .pass = steps.pass,
-         .pass_begin = steps.pass_begin,
-         .part = steps.part,
-         .parts = steps.parts,
-         .validation_samples = steps.validation_samples,
-         .count = steps.count,
-         .reserved = 0};
+void put(const causeway::Steps& steps, causeway_steps* out) {
+  const causeway_steps told{.struct_size = out->struct_size,
+                            .round = steps.round,
+                            .first_sample = steps.first_sample,
+                            .schedule_step = steps.schedule_step,
+                            .pass = steps.pass,
+                            .pass_begin = steps.pass_begin,
+                            .part = steps.part,
+                            .parts = steps.parts,
+                            .validation_samples = steps.validation_samples,
+                            .count = steps.count,
+                            .reserved = 0,
+                            .run_steps = steps.run_steps};
+  std::memcpy(out, &told, told.struct_size);
 }
 
 }  // namespace
@@ -192,9 +199,9 @@ int causeway_worker_next(causeway_worker* worker, const causeway_tensor* tensors
                          causeway_steps* steps) {
   return guarded([&] {
     checked(worker, "worker");
-    checked_struct(steps, "steps");
+    checked_struct(steps, "steps", kStepsBefore);
     const auto told = worker->worker.next(views_of(tensors, count));
-    put(told.value_or(causeway::Steps{}), *steps);
+    put(told.value_or(causeway::Steps{}), steps);
     return told ? CAUSEWAY_OK : CAUSEWAY_RUN_OVER;
   });
 }

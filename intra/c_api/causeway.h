@@ -15,10 +15,12 @@
 //   causeway_worker_close(worker);
 //
 // Every function that can fail returns a status. Nothing is ever thrown, and nothing of the
-// caller's is kept but the callback with its context. A worker is for one thread at a time.
+// caller's is kept but the callback with its context. A worker is for one thread at a time, and for
+// the process that opened it: in one that is forked from it, calls are wrong calls, and
+// causeway_worker_close() does nothing.
 //
 // The symbols have the version CAUSEWAY_1.0. Structs may grow at their end: `struct_size` says
-// which members the caller knows, and what is smaller than in this version is refused.
+// which members the caller knows, and a size that no version had is refused.
 #pragma once
 
 #include <stddef.h>
@@ -105,6 +107,9 @@ struct causeway_steps {
   uint64_t validation_samples;
   uint32_t count;
   uint32_t reserved;  // 0
+  // Of the whole run, nominal: where a schedule ends that counts by schedule_step. A program that
+  // was built before this member was there has a struct that ends above.
+  uint64_t run_steps;
 };
 
 typedef struct causeway_worker causeway_worker;

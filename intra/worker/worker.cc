@@ -1,6 +1,7 @@
 #include "intra/worker/worker.h"
 
 #include <poll.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <cmath>
@@ -50,7 +51,11 @@ class Worker::Implementation final : private intra::RoundTrainer {
 
   const diloco::Layout& layout() const { return layout_; }
 
+  // A process that is forked has the same connection, and none of the threads.
+  bool is_here() const { return ::getpid() == process_; }
+
   std::optional<Steps> next(const intra::StridedTensors& params) {
+    check_process();
     check_tensors(layout_, params);
     check_apart(layout_, params);
     if (under_way_) throw std::logic_error("next() needs done() first, for the steps under way");
@@ -72,12 +77,14 @@ class Worker::Implementation final : private intra::RoundTrainer {
   }
 
   bool called_back() {
+    check_process();
     const bool called = driver_.called_back();
     if (called) refused_.call_back();
     return called;
   }
 
   void done(const intra::StridedTensors& params, std::uint32_t count, double loss) {
+    check_process();
     check_tensors(layout_, params);
     check_count(count);
     if (!under_way_) return;  // an evaluation
@@ -95,6 +102,7 @@ class Worker::Implementation final : private intra::RoundTrainer {
   }
 
   void validated(double loss) {
+    check_process();
     if (!validating_)
       throw std::logic_error("validated() needs next() to ask for it first, each time");
     validating_ = false;
@@ -337,6 +345,12 @@ class Worker::Implementation final : private intra::RoundTrainer {
   static bool all_finite(std::span<const float> params) {
     return std::ranges::all_of(params, [](float value) { return std::isfinite(value); });
   }
+  void check_process() const {
+    if (is_here()) return;
+    throw std::logic_error(
+        "this process was forked from the one that made the worker, which alone may call it: fork "
+        "before the worker is made, or leave the calls to that process");
+  }
   void check_count(std::uint32_t count) const {
     if (!under_way_ && count > 0)
       throw std::logic_error("done() needs next() first: there are no steps under way");
@@ -345,6 +359,7 @@ class Worker::Implementation final : private intra::RoundTrainer {
         fmt::format("done() was told of {} steps where next() asked for {}", count, *under_way_));
   }
 
+  const ::pid_t process_ = ::getpid();
   WorkerSettings settings_;
   intra::RankClaim claim_;
   diloco::Layout layout_;
@@ -380,7 +395,11 @@ Worker::Worker(WorkerSettings settings, std::span<const ParameterView> initial)
           std::move(settings),
           [&](const diloco::Layout&) { return worker_arguments::listed_tensors(initial); })) {}
 
-Worker::~Worker() = default;
+// A copy in a forked process is left as it is: it would wait for threads that are not there, and
+// end what the first process goes on with.
+Worker::~Worker() {
+  if (!implementation_->is_here()) static_cast<void>(implementation_.release());
+}
 
 std::optional<Steps> Worker::next(std::span<float> params) {
   return implementation_->next(worker_arguments::flat_tensors(implementation_->layout(), params));

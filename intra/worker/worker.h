@@ -11,7 +11,8 @@
 // are copied straight from and to the worker's own buffers, and lead to the same bits.
 //
 // One process speaks for its region; how it spreads a step over devices or hosts is its own
-// business. One thread at a time.
+// business. One thread at a time. A process that is forked from it may not call the worker, only
+// destroy its copy, which does nothing.
 //
 // Errors are std::system_error unless said otherwise. A coordinator that goes away is none, however
 // often: the worker waits for it and goes on.

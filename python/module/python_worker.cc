@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "inter/base/text.h"
+#include "python/module/program_end.h"
 
 namespace nb = nanobind;
 
@@ -49,6 +50,7 @@ void PythonWorker::validated(double loss) {
 // Called without the GIL, in the middle of a wait. What is raised here comes out of the call that
 // waits, once the worker has saved its state.
 bool PythonWorker::keep_waiting(const std::string& what) {
+  if (program_ends()) return false;
   const nb::gil_scoped_acquire gil;
   try {
     if (PyErr_CheckSignals() != 0) throw nb::python_error();
@@ -64,6 +66,7 @@ bool PythonWorker::keep_waiting(const std::string& what) {
 
 template <typename Work>
 void PythonWorker::without_gil(const Work& work) {
+  const InCall in_call;
   if (busy_.exchange(true))
     throw WorkerError("another thread is in a call of this worker: one thread at a time");
   std::exception_ptr failure;

@@ -281,6 +281,28 @@ waits.wait()
 """
 
 
+A_WORKER_IN_A_THREAD = """
+import array, sys, threading
+import causeway
+
+waits = threading.Event()
+
+def keep_waiting(what):
+    if "no contribution yet" in what:
+        waits.set()
+    return True
+
+def train():
+    worker = causeway.Worker({"w": array.array("f", [1, 2])}, region=sys.argv[1].rpartition("/")[2], directory=sys.argv[1],
+                             keep_waiting=keep_waiting)
+    while (steps := worker.next()) is not None:
+        worker.done(steps.count, 0.0)
+
+threading.Thread(target=train, daemon=True).start()
+waits.wait()
+"""
+
+
 class InAThread(RegionRun):
     """Two regions, of which one never trains."""
     regions = 2
@@ -292,6 +314,11 @@ class InAThread(RegionRun):
         self.assertEqual(done.returncode, 0)
         for kept in ("state.safetensors", "trainer-4-*.pt"):
             self.assertEqual(len(list((self.region() / "checkpoints").glob(kept))), 1, kept)
+
+    def test_so_does_one_of_a_worker_that_is_used_alone(self):
+        done = subprocess.run([sys.executable, "-c", A_WORKER_IN_A_THREAD, self.region()], timeout=300)
+        self.assertEqual(done.returncode, 0)
+        self.assertTrue((self.region() / "checkpoints" / "state.safetensors").exists())
 
 
 class NotFinite(RegionRun):

@@ -2,13 +2,14 @@
 import unittest
 
 import torch
-from trainer_state_test import InADirectory, sha256_of
+import trainer_directory
+from trainer_directory import sha256_of
 
 from causeway.torch.ranks import Solo
 from causeway.torch.trainer_state import GIVEN, KINDS, TrainerState
 
 
-class Changed(InADirectory):
+class Changed(trainer_directory.InADirectory):
     def start(self, kind, scheduler=None, parameters=None, **settings):
         """Another life of the program."""
         self.model = torch.nn.Linear(3, 2)
@@ -249,9 +250,6 @@ class Changed(InADirectory):
         with self.assertLogs("causeway", "WARNING") as said:
             state.resume(8)
         self.assertIn("Run was given no optimizer, so none of its state was kept: it begins anew", said.output[0])
-
-
-del InADirectory  # not to be run here again
 
 
 if __name__ == "__main__":

@@ -1,10 +1,11 @@
 """Parameters of a library's own class, which keep their values in another tensor, as torchao's do: with a worker's double."""
 import unittest
+import unittest.mock
 
 import torch
 from worker_double import a_run, steps
 
-from causeway.torch import Run
+from causeway.torch import Run, wrapped
 from causeway.torch.pushed import some_values
 from causeway.torch.shards import beginnings
 
@@ -89,6 +90,17 @@ class OfALibrary(unittest.TestCase):
             with self.assertRaisesRegex(ValueError, "the parameter weight, of the class Rounded, rounds what it is set to"):
                 with a_run(*PLAN) as (_, directory), Run(make_model(Rounded, dtype), directory=directory):
                     pass
+
+    def test_so_is_one_that_ranks_divide(self):
+        class Divided:
+            """In place of a DTensor."""
+
+            def __init__(self, local):
+                self.to_local = lambda: local
+
+        with unittest.mock.patch.object(wrapped, "DTensor", Divided):
+            for kind, found in ((Rounded, "of the class Rounded, rounds what it is set to"), (Wrapped, "None")):
+                self.assertIn(found, str(wrapped.problem_of("weight", Divided(kind(torch.zeros(2, 3))))))
 
     def test_one_that_cannot_be_set_is_refused_with_what_its_class_says(self):
         class Fixed(Wrapped):

@@ -20,7 +20,10 @@ def values_of(tensor: torch.Tensor) -> torch.Tensor:
 
 
 def problem_of(name: str, tensor: torch.Tensor) -> str | None:
-    """Of one that does not hold what it is set to: what it holds instead would differ by region, and come back as if steps had led there."""
+    """Of one that does not hold what it is set to: what it holds instead would differ by region, and come back as if steps had led there. Of
+    one that ranks divide, this rank's part is looked at: it may be of such a class as well."""
+    if isinstance(tensor, DTensor):
+        tensor = tensor.to_local()
     if not is_wrapped(tensor) or tensor.is_meta:
         return None
     wanted = torch.linspace(-1, 1, tensor.numel(), dtype=tensor.dtype, device=tensor.device).reshape(tensor.shape)

@@ -6,6 +6,7 @@
 #include <gtest/gtest.h>
 
 #include <array>
+#include <cstddef>
 #include <stdexcept>
 #include <string>
 #include <vector>
@@ -57,7 +58,8 @@ struct CTrainer {
                        .parts = 0,
                        .validation_samples = 0,
                        .count = 0,
-                       .reserved = 0};
+                       .reserved = 0,
+                       .run_steps = 0};
   causeway_worker* worker = nullptr;
 };
 
@@ -67,7 +69,7 @@ std::deque<Coordinator::Tell> two_rounds(Coordinator& coordinator) {
 
 TEST(CApi, LeadsToTheSameBitsAsTheCppApi) {
   const intra::TemporaryDirectory here, there;
-  Coordinator for_c(here.path()), for_cpp(there.path());
+  Coordinator for_c(here.path(), "train.steps = 400\n"), for_cpp(there.path());
   for_c.follow(two_rounds(for_c));
   for_cpp.follow(two_rounds(for_cpp));
   CTrainer trainer(here);
@@ -83,6 +85,7 @@ TEST(CApi, LeadsToTheSameBitsAsTheCppApi) {
     EXPECT_EQ(trainer.steps.first_sample, steps->first_sample);
     EXPECT_EQ(trainer.steps.schedule_step, steps->schedule_step);
     EXPECT_EQ(trainer.steps.parts, steps->parts);
+    EXPECT_EQ(trainer.steps.run_steps, 400U);
     EXPECT_EQ(trainer.params, params);
     int called_back = 1;
     EXPECT_EQ(causeway_worker_called_back(trainer.worker, &called_back), CAUSEWAY_OK);
@@ -102,6 +105,23 @@ TEST(CApi, LeadsToTheSameBitsAsTheCppApi) {
     EXPECT_EQ(made[i].data_cursor, wanted[i].data_cursor);
     EXPECT_EQ(made[i].tokens, wanted[i].tokens);
   }
+}
+
+TEST(CApi, AProgramThatWasBuiltBeforeAStructGrewHasWhatItKnows) {
+  const intra::TemporaryDirectory directory;
+  Coordinator coordinator(directory.path(), "train.steps = 400\n");
+  coordinator.follow({train(0), coordinator.apply_all(), finish(1)});
+  CTrainer trainer(directory);
+  ASSERT_EQ(trainer.open(), CAUSEWAY_OK) << causeway_last_error();
+  trainer.steps.struct_size = offsetof(causeway_steps, run_steps);
+  trainer.steps.run_steps = 7;  // of whatever lies there
+  ASSERT_EQ(trainer.next(), CAUSEWAY_OK) << causeway_last_error();
+  EXPECT_EQ(trainer.steps.struct_size, offsetof(causeway_steps, run_steps));
+  EXPECT_EQ(trainer.steps.count, 4U);
+  EXPECT_EQ(trainer.steps.run_steps, 7U);
+  ASSERT_EQ(trainer.done(4), CAUSEWAY_OK) << causeway_last_error();
+  EXPECT_EQ(trainer.next(), CAUSEWAY_RUN_OVER) << causeway_last_error();
+  EXPECT_EQ(trainer.steps.run_steps, 7U);
 }
 
 TEST(CApi, EvaluatesWhenItIsAskedTo) {

@@ -1,5 +1,6 @@
 // Calls of the C API that cannot be right: each gets a status and one sentence, and loses nothing.
 // Plain C11, so that the header is. No coordinator is needed.
+#include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <string.h>
@@ -9,7 +10,8 @@
 // What CAUSEWAY_1.0 has, on machines of 64 bits: programs that were built with it go by these.
 _Static_assert(sizeof(void*) != 8 || sizeof(struct causeway_tensor) == 48, "of version 1.0");
 _Static_assert(sizeof(void*) != 8 || sizeof(struct causeway_settings) == 80, "of version 1.0");
-_Static_assert(sizeof(struct causeway_steps) == 72, "of version 1.0");
+_Static_assert(offsetof(struct causeway_steps, run_steps) == 72, "of version 1.0");
+_Static_assert(sizeof(struct causeway_steps) == 80, "since run_steps");
 
 static int failures = 0;
 
