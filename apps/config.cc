@@ -72,7 +72,7 @@ void add_init(CLI::App& app, int&) {
   };
   auto flags = std::make_shared<Flags>();
   CLI::App* command = app.add_subcommand("init", "Write a configuration to begin with");
-  command->add_option("FILE", flags->file, "Where to write it; the WAN goes beside it")
+  command->add_option("FILE", flags->file, "File to write; the file of the WAN goes beside it")
       ->capture_default_str();
   command
       ->add_option(

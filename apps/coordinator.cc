@@ -242,9 +242,9 @@ void add_flags(CLI::App* command, const std::shared_ptr<CoordinatorFlags>& flags
   command->add_option("--listen", flags->listen, "HOST:PORT to bind instead of the configured one");
   command->add_option("--worker-listen", flags->worker_listen,
                       "HOST:PORT where workers of this region on other hosts attach, over TLS");
-  command->add_option("--metrics", flags->metrics,
-                      "HOST:PORT where /metrics (for Prometheus), /healthz and /readyz are served, "
-                      "to anybody who reaches it");
+  command->add_option(
+      "--metrics", flags->metrics,
+      "HOST:PORT to serve /metrics (for Prometheus), /healthz and /readyz at, without a password");
   add_start_wait(*command, flags->start_wait_s);
   add_repeated(*command, "--peer", flags->peers,
                "NAME=HOST:PORT to dial instead of the advertised one");
@@ -260,7 +260,7 @@ void add_coordinator(CLI::App& app, int& exit_code) {
   CLI::Option* found =
       command->add_flag("--found", flags->found, "Found a new run (one region, once)");
   CLI::Option* join =
-      command->add_flag("--join", flags->join, "Join a run that this region has no state of")
+      command->add_flag("--join", flags->join, "Join a run; this region has no state of it yet")
           ->excludes(found);
   CLI::Option* automatic =
       command
@@ -272,16 +272,16 @@ void add_coordinator(CLI::App& app, int& exit_code) {
   CLI::Option* fork =
       command
           ->add_option("--fork", flags->fork,
-                       "Found a new run that begins with the newest snapshot of another: the "
-                       "directory of that run, or of one of its regions")
+                       "Found a new run that begins with the newest snapshot of another run. RUN "
+                       "is the directory of that run, or of one of its regions")
           ->type_name("RUN")
           ->excludes(found)
           ->excludes(join)
           ->excludes(automatic);
   command
       ->add_option("--fork-certificates", flags->fork_certificates,
-                   "Directory with the other run's certificates, to check its ledger with "
-                   "(default: certificates/ of its directory, or else this run's)")
+                   "Directory of the other run's certificates, which check its ledger (default: "
+                   "certificates/ in its directory, otherwise this run's)")
       ->needs(fork);
   command->callback([flags, &exit_code] { exit_code = run_coordinator(*flags); });
 }

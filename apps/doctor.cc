@@ -92,14 +92,15 @@ void add_doctor(CLI::App& app, int& exit_code) {
   command->add_option("--python", flags->python, "Interpreter of your program, if it is in Python")
       ->capture_default_str();
   command->add_flag("--whole-data", flags->whole_data,
-                    "Read all data for its digest, also where it is more than data.digest_gib");
+                    "Read all data for its digest, even if it is more than data.digest_gib");
   command->add_option("--wait", flags->wait_s, "Seconds to wait for the doctors of other regions")
       ->check(number_from(0, 600))
       ->capture_default_str();
   command->add_flag("--json", flags->json, "Print JSON");
   command->footer(
-      "Run it in all regions at the same time, before their coordinators. It changes nothing, and\n"
-      "keeps what it found in the region's directory, doctor.json. Exit code 3: something failed.");
+      "Run it in all regions at the same time, before their coordinators. It writes its findings\n"
+      "to doctor.json in the region's directory, and changes nothing else. Exit code 3: something\n"
+      "failed.");
   command->callback([flags, &exit_code] { exit_code = run_doctor(*flags); });
 }
 

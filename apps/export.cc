@@ -48,17 +48,17 @@ void add_export(CLI::App& app, int& exit_code) {
       "Write a run into one archive: configuration, ledger, newest snapshot, certificates "
       "without keys");
   command
-      ->add_option("DIRECTORY", flags->directory,
-                   "A region's directory, or a run's, of which the region with the newest snapshot "
-                   "is taken")
+      ->add_option(
+          "DIRECTORY", flags->directory,
+          "A region's directory, or a run's: then the region with the newest snapshot is exported")
       ->required();
   command->add_option("--out", flags->out, "The archive, in tar's format; - is standard output")
       ->required();
   command->add_option("--config", flags->config,
                       "The run's configuration file (default: the one in the run's directory)");
   command->add_option("--certificates", flags->certificates,
-                      "Directory made by `causeway certs`; no key is taken (default: certificates/ "
-                      "of the run's directory, or else the configuration's)");
+                      "Directory made by `causeway certs`; keys are left out (default: "
+                      "certificates/ in the run's directory, otherwise the configuration's)");
   command->callback([flags, &exit_code] {
     const run::Exported exported = write_archive(*flags);
     const run::Manifest& manifest = exported.manifest;

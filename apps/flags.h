@@ -35,7 +35,7 @@ inline CLI::Option* add_repeated(CLI::App& command, const std::string& flag,
 }
 
 inline void add_set_option(CLI::App& command, std::vector<std::string>& overrides) {
-  add_repeated(command, "--set", overrides, "Override a setting; once for each")
+  add_repeated(command, "--set", overrides, "Override a setting; may be repeated")
       ->type_name("SECTION.KEY=VALUE");
 }
 
@@ -44,8 +44,8 @@ inline void add_set_option(CLI::App& command, std::vector<std::string>& override
 inline void add_start_wait(CLI::App& command, std::uint32_t& seconds) {
   command
       .add_option("--start-wait", seconds,
-                  "How long to wait at the start for what may come by itself: a port in use, an "
-                  "address, a name server, certificates, a disk; then it ends with exit code 75")
+                  "How long to wait at the start for a free port, an address, a name server, "
+                  "certificates or a disk; after that it ends with exit code 75")
       ->check(number_from(0, 86'400))
       ->type_name("SECONDS")
       ->capture_default_str();

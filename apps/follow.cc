@@ -268,42 +268,42 @@ void add_flags(CLI::App& command, FollowFlags& flags) {
   add_set_option(command, flags.overrides);
   command
       .add_option("--as", flags.name,
-                  "Whose certificate to show: NAME of `causeway certs add-follower NAME`")
+                  "Name of the certificate to show, as given to `causeway certs add-follower NAME`")
       ->required();
   command
       .add_option("--directory", flags.directory,
-                  "Where the model goes, in DIRECTORY/current, and what is needed to go on")
+                  "Directory for the model (DIRECTORY/current), and for what a restart needs")
       ->required();
   command.add_option("--region", flags.region,
-                     "The nearest region, which is asked first (default: the first of the file)");
-  command.add_option("--every", flags.every, "Publish every so many rounds")
+                     "The nearest region; it is asked first (default: the first of the file)");
+  command.add_option("--every", flags.every, "Rounds between two published versions")
       ->check(CLI::Range(std::uint64_t{1}, std::uint64_t{1} << 40))
       ->capture_default_str();
-  command.add_option("--dtype", flags.dtype, "How the weights are written")
+  command.add_option("--dtype", flags.dtype, "Number format of the written weights")
       ->check(CLI::IsMember({"bfloat16", "float32"}))
       ->capture_default_str();
   command
       .add_option("--by", flags.by,
-                  "payloads: compute every round's state from what the regions sent. patches: take "
-                  "the weights alone, in bf16. auto: what takes fewer bytes")
+                  "payloads: compute every round's state from what the regions sent. patches: "
+                  "fetch only the weights, in bf16. auto: whichever takes fewer bytes")
       ->check(CLI::IsMember({"auto", "payloads", "patches"}))
       ->capture_default_str();
   command.add_option("--keep", flags.keep, "Versions that stay on disk, the newest included")
       ->check(CLI::Range(1, 1000))
       ->capture_default_str();
   command.add_option("--after", flags.after,
-                     "A command for /bin/sh, started when a version is there (CAUSEWAY_MODEL, "
-                     "CAUSEWAY_VERSION)");
+                     "A command for /bin/sh, run for each new version (CAUSEWAY_MODEL and "
+                     "CAUSEWAY_VERSION name it)");
   command.add_option("--http", flags.http,
-                     "HOST:PORT where /version (/version?after=N waits for another one), /metrics, "
-                     "/healthz and /readyz are served, to anybody who reaches it");
+                     "HOST:PORT to serve /version (/version?after=N waits for a newer one), "
+                     "/metrics, /healthz and /readyz at, without a password");
   command.add_option("--serve", flags.serve,
                      "HOST:PORT where other followers may read what this one has");
   add_repeated(command, "--from", flags.from,
-               "NAME=HOST:PORT of a follower that serves, which is asked before the regions");
+               "NAME=HOST:PORT of a follower with --serve; it is asked before the regions");
   command
       .add_option("--signatures", flags.signatures,
-                  "How many regions must have signed a record (default: most of the file's)")
+                  "How many regions must have signed a record (default: a majority of the file's)")
       ->check(number_from(0, kCountMax));
   command.add_option("--certificates", flags.certificates,
                      "Directory with ca.crt, NAME.crt and NAME.key (default: "

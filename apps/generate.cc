@@ -39,13 +39,13 @@ class Language {
     } else if (vocabulary != 256) {
       throw run::ConfigError(
           fmt::format("{} has no tokenizer.json, and the model's {} tokens are not bytes; copy the "
-                      "tokenizer.json there with which its data was made",
+                      "tokenizer.json there that its data was made with",
                       directory.string(), vocabulary));
     }
     if (tokenizer_ && tokenizer_->vocabulary() > vocabulary) {
       throw run::ConfigError(
-          fmt::format("{} has a tokenizer of {} tokens, but the model has only {}; put the "
-                      "tokenizer there with which its data was made",
+          fmt::format("{} has a tokenizer of {} tokens, but the model has only {}; copy the "
+                      "tokenizer.json there that its data was made with",
                       directory.string(), tokenizer_->vocabulary(), vocabulary));
     }
   }

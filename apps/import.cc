@@ -22,7 +22,7 @@ void show(const ImportFlags& flags, const run::Imported& imported) {
   if (flags.certificates.empty())
     std::cout << "the certificates came with the archive: whoever made it could sign anything; "
                  "--certificates DIR checks with yours\n";
-  std::cout << "nobody signed its config.toml: read it before you use it\n";
+  std::cout << "its config.toml is not signed: read it before you use it\n";
   std::cout << "imported run " << manifest.run_id << " as " << manifest.region << " had it, "
             << manifest.rounds << " rounds, snapshot of version " << manifest.version << "\n"
             << "look at it:         causeway ledger " << flags.directory.string() << "\n"
@@ -36,7 +36,7 @@ void add_import(CLI::App& app, int& exit_code) {
   auto flags = std::make_shared<ImportFlags>();
   CLI::App* command = app.add_subcommand("import", "Unpack and check what `causeway export` wrote");
   command->add_option("ARCHIVE", flags->archive, "The archive; - is standard input")->required();
-  command->add_option("--directory", flags->directory, "Where to; must not be there yet")
+  command->add_option("--directory", flags->directory, "Directory to make and unpack into")
       ->required();
   command->add_option("--certificates", flags->certificates,
                       "Directory made by `causeway certs`, to check signatures with (default: the "

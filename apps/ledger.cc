@@ -45,9 +45,9 @@ void add_ledger(CLI::App& app, int& exit_code) {
       "ledger", "Show what a run decided: contributions, weights, elections, members");
   command
       ->add_option("DIRECTORY", flags->paths,
-                   "Regions' directories, or a run's, which stands for all its regions")
+                   "Directories of regions, or of a run: then all its regions")
       ->required();
-  command->add_option("--round", flags->round, "This round alone, and all about it")
+  command->add_option("--round", flags->round, "Show only this round, with all details")
       ->check(number_from(0, kCountMax));
   command->add_flag("--json", flags->json, "Print one JSON object");
   command->callback([flags, &exit_code] { exit_code = show_ledger(*flags); });

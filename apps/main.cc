@@ -127,7 +127,7 @@ int printed(int exit_code) {
   const std::system_error problem(output_problem());
   const int code = causeway::inter::is_out_of_room(problem) ? kNoRoom : 1;
   return report("standard output cannot be written to (" + problem.code().message() +
-                    "); what it should show is not complete",
+                    "); the output is incomplete",
                 exit_code == 0 ? code : exit_code);
 }
 
@@ -136,7 +136,8 @@ int printed(int exit_code) {
 int answer(const CLI::App& app, const CLI::ParseError& error) {
   const std::vector<std::string> unknown = app.remaining(true);
   if (error.get_exit_code() == 0 && !unknown.empty()) {
-    return report("'" + unknown.front() + "' is not known here; --help alone lists what is", 2);
+    return report(
+        "'" + unknown.front() + "' is not known here; --help alone lists what can be given", 2);
   }
   return app.exit(error) == 0 ? printed(0) : 2;
 }
@@ -166,7 +167,7 @@ void add_log_options(CLI::App& app) {
          [](const std::string& name) {
            causeway::run::set_log_format(name == "json" ? LogFormat::json : LogFormat::text);
          },
-         "What lines of the log look like")
+         "Format of the log lines")
       ->check(CLI::IsMember({"text", "json"}))
       ->envname("CAUSEWAY_LOG_FORMAT");
   app.add_option_function<std::string>(
@@ -174,7 +175,7 @@ void add_log_options(CLI::App& app) {
          [](const std::string& name) {
            causeway::run::set_log_level(spdlog::level::from_str(name));
          },
-         "The least that is logged")
+         "Lowest level that is logged")
       ->check(CLI::IsMember({"debug", "info", "warn", "error"}))
       ->envname("CAUSEWAY_LOG_LEVEL");
 }

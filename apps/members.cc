@@ -119,10 +119,12 @@ void add_members(CLI::App& app, int&) {
   });
   CLI::App* add =
       add_command(members, "add", "Let a region take part, or change its address", flags);
-  add->add_option("NAME", flags->name, "The region, as its certificate says")->required();
-  add->add_option("ADDRESS", flags->address,
-                  "HOST:PORT at which others dial it; without it, it dials them");
-  add->add_flag("--witness", flags->witness, "It votes without training; a member keeps its role");
+  add->add_option("NAME", flags->name, "The region's name, as in its certificate")->required();
+  add->add_option(
+      "ADDRESS", flags->address,
+      "HOST:PORT at which the others dial the region; if it is left out, the region dials them");
+  add->add_flag("--witness", flags->witness,
+                "The new member votes without training. A member cannot change its role");
   add->callback([flags] {
     inter::check_region_name(flags->name);
     if (!flags->address.empty() && inter::parse_endpoint(flags->address).port == 0) {

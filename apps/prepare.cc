@@ -118,8 +118,8 @@ int prepare(const PrepareFlags& flags) {
   const intra::Tokenizer tokenizer(flags.tokenizer);
   const std::optional<std::int32_t> end = end_token(flags, tokenizer);
   if (many && !end && tokenizer.before().empty() && tokenizer.after().empty()) {
-    std::cerr << "causeway: nothing stands between two documents, and the model cannot tell where "
-                 "one ends; --end names a token for that\n";
+    std::cerr << "causeway: no token separates the documents, so the model cannot tell where one "
+                 "ends; name such a token with --end\n";
   }
   fs::create_directories(flags.out);
   for (const fs::path& shard : shards) inter::remove_leftovers_of(shard);  // as large as the tokens
@@ -147,20 +147,21 @@ int prepare(const PrepareFlags& flags) {
 void add_prepare(CLI::App& app, int& exit_code) {
   auto flags = std::make_shared<PrepareFlags>();
   CLI::App* command =
-      app.add_subcommand("prepare", "Turn texts into files of tokens by a tokenizer.json");
+      app.add_subcommand("prepare", "Turn texts into files of tokens, with a tokenizer.json");
   command
       ->add_option("TOKENIZER", flags->tokenizer,
                    "A tokenizer.json of Hugging Face, or the directory with it")
       ->required();
   command
-      ->add_option("TEXTS", flags->texts,
-                   "UTF-8 files, each one document; or .jsonl, with one in each line")
+      ->add_option(
+          "TEXTS", flags->texts,
+          "UTF-8 files, each one document; or .jsonl files, with one document in each line")
       ->required();
   command->add_option("--out", flags->out, "Directory for the tokens: NAME.bin for each text")
       ->required();
   command->add_option("--end", flags->end,
                       "Added token to put after each document, such as \"<|endoftext|>\"");
-  command->add_option("--field", flags->field, "Of .jsonl: the field of each line that is the text")
+  command->add_option("--field", flags->field, "For .jsonl: the field that holds the text")
       ->capture_default_str();
   command->callback([flags, &exit_code] { exit_code = prepare(*flags); });
 }

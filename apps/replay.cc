@@ -78,8 +78,8 @@ int run_replay(const ReplayFlags& flags) {
   for (const std::string& text : flags.weights) options.changes.push_back(run::parse_weight(text));
   if (options.loss && options.changes.empty())
     throw run::ConfigError(
-        "--loss: compares the run with a changed one; say with --without or "
-        "--weight what is changed");
+        "--loss: compares the run with a changed one; say with --without or --weight what is "
+        "changed");
   const run::Replay replay = run::replay(options);
   for (const std::string& line : replay.lines) std::cout << line << "\n";
   std::cout << (replay.right ? "replayed: the ledger's states" : "NOT the ledger's states") << "\n";
@@ -91,15 +91,16 @@ using Options = std::vector<CLI::Option*>;
 // Which states, and what would have become of the run. Gives the options that these are for alone.
 Options add_states(CLI::App& command, ReplayFlags& flags) {
   run::ReplayOptions& options = flags.options;
-  Options own{command
-                  .add_option("--from", options.from,
-                              "Begin with the newest state kept that is of this version or before "
-                              "(default: 0)")
-                  ->check(number_from(0, kCountMax)),
-              command.add_option("--to", options.to, "Last version to compute (default: all)")
-                  ->check(number_from(0, kCountMax)),
-              command.add_option("--model", options.model,
-                                 "Write the model of a version to this directory")};
+  Options own{
+      command
+          .add_option(
+              "--from", options.from,
+              "Begin with the newest kept state of this version or an earlier one (default: 0)")
+          ->check(number_from(0, kCountMax)),
+      command.add_option("--to", options.to, "Last version to compute (default: all)")
+          ->check(number_from(0, kCountMax)),
+      command.add_option("--model", options.model,
+                         "Write the model of a version to this directory")};
   command
       .add_option("--version", options.model_version,
                   "With --model: which version (default: the last)")
@@ -107,12 +108,13 @@ Options add_states(CLI::App& command, ReplayFlags& flags) {
       ->needs(own.back());
   own.push_back(add_repeated(
       command, "--without", flags.without,
-      "REGION@ROUND: compare with the run in which that round did not list that region"));
-  own.push_back(
-      add_repeated(command, "--weight", flags.weights,
-                   "REGION@ROUND=WEIGHT: compare with the run in which it had this weight there"));
-  own.push_back(
-      command.add_flag("--loss", options.loss, "Then measure the validation loss of both too"));
+      "REGION@ROUND: compare with a run in which this round does not list this region"));
+  own.push_back(add_repeated(command, "--weight", flags.weights,
+                             "REGION@ROUND=WEIGHT: compare with a run in which this region has "
+                             "this weight in this round"));
+  own.push_back(command.add_flag(
+      "--loss", options.loss,
+      "With --without or --weight: also measure the validation loss of both runs"));
   return own;
 }
 
@@ -137,22 +139,22 @@ CLI::Option* add_inner(CLI::App& command, ReplayFlags& flags) {
                        "(ledger.prove_steps)");
   command
       .add_option("--sample", flags.sample,
-                  "With --inner: about which part of the contributions to draw, of each region "
-                  "one at least; 1: all")
+                  "With --inner: about which share of the contributions to check, at least one of "
+                  "each region; 1: all")
       ->check(number_from(1e-9, 1))
       ->type_name("PART")
       ->capture_default_str()
       ->needs(inner);
   command
       .add_option("--seed", flags.seed,
-                  "With --inner: what the draw follows from beside the ledger; repeats an earlier "
-                  "draw (default: random)")
+                  "With --inner: seed of the draw. The same seed and ledger give the same draw "
+                  "(default: random)")
       ->type_name("TEXT")
       ->needs(inner);
   command
       .add_option("--config", flags.config,
-                  "With --inner: the run's configuration (default: what two regions or more kept "
-                  "alike)")
+                  "With --inner: the run's configuration (default: the one that is the same in two "
+                  "or more regions)")
       ->type_name("FILE")
       ->needs(inner);
   return inner;
@@ -167,7 +169,7 @@ void add_replay(CLI::App& app, int& exit_code) {
       "Compute a run's states again from its ledger and payloads (ledger.keep = \"all\")");
   command
       ->add_option("DIRECTORY", flags->options.paths,
-                   "Regions' directories, or a run's, which stands for all its regions")
+                   "Directories of regions, or of a run: then all its regions")
       ->required();
   const Options of_states = add_states(*command, *flags);
   CLI::Option* credit = add_credit(*command, *flags);

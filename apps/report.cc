@@ -30,8 +30,8 @@ std::vector<fs::path> regions_to_report(const fs::path& directory) {
   const std::vector<fs::path> regions = run::regions_in(directory, run::was_started);
   if (regions.empty())
     throw run::ConfigError(directory.string() +
-                           " holds no region that was started: name a region's directory (with "
-                           "status.json), or a run's with such in it");
+                           " holds no region that was started: name the directory of a region "
+                           "(status.json is in it), or of a run with such regions");
   return regions;
 }
 
@@ -91,14 +91,15 @@ void add_report(CLI::App& app, int& exit_code) {
   CLI::App* command =
       app.add_subcommand("report", "Make a page about a run that was started by hand");
   command
-      ->add_option("DIRECTORY", flags->directories,
-                   "Regions' directories, or copies of them, or the directory of a run with such "
-                   "in it")
+      ->add_option(
+          "DIRECTORY", flags->directories,
+          "Directories of regions, or copies of them; or the directory of a run with regions in it")
       ->required();
   command->add_option("--out", flags->out,
                       "The file to write (default: report.html in the first directory)");
   command->footer(
-      "It reads what the regions' coordinators and workers wrote, also while the run goes on.");
+      "It reads the files that coordinators and workers write. It may be made while the run goes "
+      "on.");
   command->callback([flags, &exit_code] { exit_code = report(*flags); });
 }
 

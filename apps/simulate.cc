@@ -40,7 +40,7 @@ void add_simulate(CLI::App& app, int& exit_code) {
   command->add_flag("--resume", options.resume, "Continue the run in --out");
   command
       ->add_option("--sample-tokens", options.sample_tokens,
-                   "Tokens of the sample of text at the end; 0: no sample")
+                   "Tokens of text that the trained model writes at the end; 0: none")
       ->check(CLI::Range(0, 100'000))
       ->capture_default_str();
   command->callback([flags, &exit_code] {

@@ -198,28 +198,26 @@ void add_status(CLI::App& app, int& exit_code) {
   CLI::App* command =
       app.add_subcommand("status", "Show what the regions of a run do and for whom they wait");
   command->add_option("WHERE", flags->targets,
-                      "HOST:PORT that a region's coordinator listens on, or its directory on this "
-                      "host. Several, or the directory of a run: a table");
+                      "HOST:PORT of a region's coordinator, or the region's directory on this "
+                      "host. Several of them, or the directory of a run, give a table");
   command->add_option("--config", flags->config,
                       "Ask every region of this configuration at the address it advertises");
-  command->add_flag("--json", flags->json,
-                    "Print JSON, of one region as its coordinator writes it");
+  command->add_flag("--json", flags->json, "Print JSON; for one region, its status.json");
   command->add_flag("--watch", flags->watch, "Show it again every two seconds, until Ctrl-C");
   command
       ->add_option("--certificates", flags->certificates,
                    "For HOST:PORT: directory with ca.crt and a region's or an observer's "
                    "certificate and key")
       ->capture_default_str();
-  command->add_option("--as", flags->as, "Whose certificate to use, if that directory has several");
+  command->add_option("--as", flags->as,
+                      "Name of the certificate to use, if that directory has several");
   command->add_option("--timeout", flags->timeout_s, "Seconds to wait for each answer")
       ->check(number_from(0.1, 600))
       ->capture_default_str();
   command->footer(
-      "Exit code 0: all run, or the run is over. 3: nobody answers at one of them, it hangs, falls "
-      "behind or missed the end;\n"
-      "of a directory, its coordinator was stopped before the run was over, and its last state is "
-      "shown.\n"
-      "With --config, where nobody answers its directory on this host is looked at.");
+      "Exit code 0: all regions run, or the run is over. 3: a region does not answer, hangs,\n"
+      "falls behind, missed the end, or was stopped before the run was over (its last state is\n"
+      "shown). With --config, if a region does not answer, its directory on this host is read.");
   command->callback([flags, &exit_code] { exit_code = show(*flags); });
 }
 

@@ -97,7 +97,7 @@ void add_grid_flags(CLI::App& command, TuneFlags& flags) {
       ->allow_extra_args(false);
   command
       .add_option("--exchange", flags.exchanges,
-                  "What goes to whom in a round, to try, repeated (default: sync.exchange)")
+                  "Value of sync.exchange to try, repeated (default: that of the configuration)")
       ->check(CLI::IsMember({"full", "sharded", "auto"}))
       ->allow_extra_args(false);
   command
@@ -119,7 +119,7 @@ void add_measuring_flags(CLI::App& command, TuneFlags& flags) {
       ->capture_default_str();
   command
       .add_option("--step-ms", flags.step_ms,
-                  "Time of an inner step where the regions' machines differ from this one")
+                  "Milliseconds of an inner step, if the regions' machines differ from this one")
       ->check(number_from(0.001, 3.6e6));
   command
       .add_option("--region-step-ms", options.region_step_s,
@@ -145,33 +145,32 @@ void add_measuring_flags(CLI::App& command, TuneFlags& flags) {
 // A run that is only asked about.
 void add_phantom_flags(CLI::App& command, TuneFlags& flags) {
   run::Phantom& phantom = flags.options.phantom;
-  auto* const asked =
-      command
-          .add_option("--parameters", phantom.parameters,
-                      "Size of a model that is not here, such as 10e9: nothing is trained and no "
-                      "model is held. Needs --step-ms; CONFIG may be left out")
-          ->check(number_from(1e6, 1e13));
+  auto* const asked = command
+                          .add_option("--parameters", phantom.parameters,
+                                      "Parameters of a model that you only plan, such as 10e9: "
+                                      "nothing is trained. Needs --step-ms; CONFIG may be left out")
+                          ->check(number_from(1e6, 1e13));
   command
       .add_option("--regions", phantom.regions,
-                  "With --parameters: so many regions at the places of --links, instead of those "
-                  "of CONFIG")
+                  "With --parameters: number of regions, at the places of --links, instead of "
+                  "those of CONFIG")
       ->check(CLI::Range(2, 64))
       ->needs(asked);
   command
       .add_option("--region-mbit-s", flags.region_mbit_s,
-                  "With --parameters: what a region sends, and receives, over all its links "
-                  "together (default: each link has its rate)")
+                  "With --parameters: Mbit/s that a region sends, and receives, over all its links "
+                  "together (default: each link has its own rate)")
       ->check(number_from(0.01, 1e8))
       ->needs(asked);
   command
       .add_option("--codec-gb-s", flags.codec_gb_s,
-                  "With --parameters: 10^9 bytes of fp32 parameters that a region encodes, or "
+                  "With --parameters: GB (10^9 bytes) of fp32 parameters that a region encodes, or "
                   "decodes and adds, per second (default: as this machine)")
       ->check(number_from(0.001, 1e6))
       ->needs(asked);
   command
       .add_option("--disk-gb-s", flags.disk_gb_s,
-                  "With --parameters: 10^9 bytes that a region hashes and writes durably per "
+                  "With --parameters: GB (10^9 bytes) that a region hashes and writes durably per "
                   "second (default: as this machine)")
       ->check(number_from(0.001, 1e6))
       ->needs(asked);
@@ -183,7 +182,7 @@ void add_output_flags(CLI::App& command, TuneFlags& flags) {
                      "per_gb (default: links.prices)");
   command
       .add_option("--rehearse", flags.options.rehearse_s,
-                  "Seconds of virtual time per choice, at least")
+                  "Seconds of virtual time to rehearse for each choice, at least")
       ->check(number_from(0, 1e6));
   command
       .add_option("--rounds", flags.options.rounds,
@@ -210,9 +209,9 @@ void add_tune(CLI::App& app, int& exit_code) {
   auto* links = command->add_option("--links", options.links,
                                     "Scenario file of the WAN (default: wan.profile)");
   command
-      ->add_option(
-          "--links-run", options.links_run,
-          "Instead of --links: a run's directory; its coordinators have measured their links")
+      ->add_option("--links-run", options.links_run,
+                   "Instead of --links: directory of a run; take the links as its coordinators "
+                   "measured them")
       ->excludes(links);
   add_grid_flags(*command, *flags);
   add_measuring_flags(*command, *flags);
@@ -237,7 +236,9 @@ void add_plan(CLI::App& app, int& exit_code) {
   command->add_option("--links", flags->options.links,
                       "Scenario file of other links (default: those of the run)");
   add_grid_flags(*command, *flags);
-  command->add_option("--cache", flags->options.cache, "A directory for files while measuring")
+  command
+      ->add_option("--cache", flags->options.cache,
+                   "Directory for temporary files of the measurements")
       ->capture_default_str();
   add_output_flags(*command, *flags);
   command->callback([flags, recorded, &exit_code] {

@@ -19,7 +19,7 @@ void add_verify(CLI::App& app, int& exit_code) {
       "verify", "Compare regions: ledgers, states after every round, payloads, snapshots, models");
   command
       ->add_option("DIRECTORY", flags->paths,
-                   "Regions' directories, or a run's, which stands for all its regions")
+                   "Directories of regions, or of a run: then all its regions")
       ->required();
   command->add_option("--certificates", flags->certificates,
                       "Directory made by `causeway certs`, to check signatures with (default: "

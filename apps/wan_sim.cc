@@ -71,19 +71,19 @@ void add_packet_flags(CLI::App& command, WanSimFlags& flags) {
       "packet: write the packets of each link into this directory, for tcpdump and Wireshark");
   command
       .add_option("--pcap-snap", flags.pcap.snap_bytes,
-                  "packet: at most so many bytes of each packet (default: all)")
+                  "packet: write at most this many bytes of each packet (default: all)")
       ->check(number_from(20, 65'535))
       ->needs(pcap);
   command
       .add_option_function<std::uint64_t>(
           "--pcap-mb",
           [&flags](std::uint64_t megabytes) { flags.pcap.bytes_max = megabytes * kMegabyte; },
-          "packet: write at most so many MB (default: 1000)")
+          "packet: write at most this many MB (default: 1000)")
       ->check(number_from(1, 1e9))
       ->needs(pcap);
   command
       .add_flag("--pcap-off", flags.pcap_off,
-                "packet: write no packets until POST /capture on --http says so")
+                "packet: write no packets until POST /capture on --http asks for them")
       ->needs(pcap);
 }
 
@@ -96,11 +96,12 @@ void add_steering_flags(CLI::App& command, WanSimFlags& flags) {
       "--control", flags.control,
       "relay and packet: a Unix socket that takes one command a line, as in [[event]]");
   command.add_option("--http", flags.http,
-                     "relay and packet: HOST:PORT, or a port of 127.0.0.1 alone, with figures, a "
-                     "page that shows them, and commands. Nobody is asked who they are");
+                     "relay and packet: HOST:PORT, or only a port of 127.0.0.1, to serve figures, "
+                     "a page that shows them, and commands at, without a password");
   command.add_option("--record", flags.record, "relay and packet: write what happens to this file");
-  command.add_option("--replay", flags.replay,
-                     "A recording instead of PROFILE, with what was done to it by hand");
+  command.add_option(
+      "--replay", flags.replay,
+      "Recording to play instead of PROFILE, with the commands that were given by hand");
   auto* tell = command.add_option(
       "--tell", flags.tell, "Send --command to a running wan-sim: its socket, or http://HOST:PORT");
   auto* sent = command.add_option("--command", flags.command,

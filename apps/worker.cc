@@ -156,26 +156,32 @@ void add_worker(CLI::App& app, int& exit_code) {
       "--rank", flags->rank,
       "Rank within the region (default: what torchrun, Slurm or Open MPI sets, otherwise 0)");
   command->add_option("--launcher", flags->launcher,
-                      "Whose environment counts if there are several: torchrun, slurm, openmpi or "
-                      "none");
+                      "Launcher whose environment variables count, if several launchers set "
+                      "theirs: torchrun, slurm, openmpi or none");
   command->add_option(
       "--directory", flags->directory,
       "The region's directory, the same as its coordinator's (default: runs/NAME/REGION)");
   command->add_option("--coordinator", flags->coordinator,
                       "HOST:PORT of the region's coordinator on another host (--worker-listen "
                       "there); the directory must be shared");
-  command->add_option("--certificates", flags->certificates,
-                      "Directory of certificates for that (default: certificates.directory)");
+  command->add_option(
+      "--certificates", flags->certificates,
+      "With --coordinator: directory of certificates (default: certificates.directory)");
   add_start_wait(*command, flags->start_wait_s);
   CLI::Option* rank =
       command
           ->add_option("--synchronous-rank", flags->synchronous_rank,
                        "Fully synchronous baseline: rank among all regions' workers")
           ->check(number_from(0, kCountMax));
-  command->add_option("--synchronous-world", flags->synchronous_world, "... of how many")
+  command
+      ->add_option("--synchronous-world", flags->synchronous_world,
+                   "With --synchronous-rank: number of workers in all regions")
       ->check(number_from(1, kCountMax))
       ->needs(rank);
-  command->add_option("--generation", flags->generation, "... under this group name")->needs(rank);
+  command
+      ->add_option("--generation", flags->generation,
+                   "With --synchronous-rank: name of their group")
+      ->needs(rank);
   command->callback([flags, &exit_code] { exit_code = run_worker(*flags); });
 }
 

@@ -61,10 +61,10 @@ std::vector<Command> commands_of(const CLI::App& app, const std::vector<std::str
 }
 
 void add_describe(CLI::App& app, const std::string& version, std::vector<std::string> settings) {
-  CLI::App* completion =
-      app.add_subcommand("completion", "Print the completion of this program for a shell");
+  CLI::App* completion = app.add_subcommand(
+      "completion", "Print the script that completes this program's commands in a shell");
   auto shell = std::make_shared<std::string>();
-  completion->add_option("SHELL", *shell, "Whose")
+  completion->add_option("SHELL", *shell, "Shell that the script is for")
       ->required()
       ->check(CLI::IsMember({"bash", "zsh", "fish"}));
   completion->callback([&app, shell, settings = std::move(settings)] {

@@ -5,7 +5,7 @@ from typing import Any
 __version__: str
 
 class WorkerError(RuntimeError):
-    """What the run refuses, a damaged state, a divergence, a full disk."""
+    """The run refused something, a state is damaged, the region diverged, or a disk is full."""
 
 class Stopped(RuntimeError):
     """keep_waiting returned False; the state is saved."""
@@ -15,16 +15,16 @@ class Steps:
 
     @property
     def round(self) -> int:
-        """The round that they belong to."""
+        """The round that the steps belong to."""
     @property
     def count(self) -> int:
-        """How many to take, at most."""
+        """How many steps to take, at most."""
     @property
     def first_sample(self) -> int:
-        """The region's sample number of the first."""
+        """The region's sample number of the first step."""
     @property
     def schedule_step(self) -> int:
-        """Position of the first in the schedule (of learning rates) that all regions share."""
+        """Position of the first step in the schedule (of learning rates) that all regions share."""
     @property
     def part(self) -> int:
         """Which of `parts` equal parts of the data this region reads."""
@@ -39,10 +39,10 @@ class Steps:
         """The region's first sample number of this pass."""
     @property
     def validation_samples(self) -> int:
-        """Not 0: there are no steps to take now. Evaluate the arrays on so many samples that nobody trains on."""
+        """Not 0: there are no steps to take now. Evaluate the arrays on this many samples, which nobody trains on."""
     @property
     def run_steps(self) -> int:
-        """Of the whole run, as schedule_step counts: where a schedule ends."""
+        """Steps of the whole run, as schedule_step counts them: where a schedule ends."""
 
 class Worker:
     """Speaks for one region of a run. One thread at a time; the GIL is released in every wait.
@@ -69,6 +69,6 @@ class Worker:
     def called_back(self) -> bool:
         """Whether to stop early: the region was cut off, trained on by itself, and can reach the others again."""
     def done(self, count: int, loss: float, tensors: Mapping[str, Any] | None = None) -> None:
-        """`count` steps are taken, and led to what the arrays hold; or to `tensors`, others of the same names and shapes."""
+        """Says that `count` steps were taken. The arrays hold the result, or `tensors` do: others of the same names and shapes."""
     def validated(self, loss: float) -> None:
-        """The mean loss that Steps.validation_samples asked for, in the units of done()'s."""
+        """Gives the mean loss that Steps.validation_samples asked for, in the units of done()'s loss."""

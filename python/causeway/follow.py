@@ -6,7 +6,7 @@
         weights.load_into(model)                # of {name: tensor}, mapped from the file: nothing is copied before this
         print(weights.version)
 
-It reads files, asks nobody, and needs nothing but PyTorch or NumPy.
+It only reads files, and needs nothing but PyTorch or NumPy.
 """
 import json
 import logging
@@ -84,12 +84,12 @@ class Weights(dict[str, Any]):
                 used.add(found)
         strange = next((name for name in self if name not in used and not name.startswith(FROZEN)), None)
         if strange is not None:
-            raise ValueError(f"{self.directory} has {strange}, and the model has not: give the model of the run")
+            raise ValueError(f"{self.directory} has {strange}, but the model does not: give the model of the run")
         known = {own[name].data_ptr() for name in state}  # tied weights are in the file once
         for name, parameter in model.named_parameters():
             if parameter.requires_grad and parameter.numel() > 0 and name not in state and parameter.data_ptr() not in known:
-                raise ValueError(f"the model has the parameter {name}, and {self.directory} has not: give the model of the run, and "
-                                 "freeze what is frozen there")
+                raise ValueError(f"the model has the parameter {name}, but {self.directory} does not: give the model of the run, and "
+                                 "freeze what is frozen in the run")
         model.load_state_dict(state, strict=False)
 
     def _value(self, name: str, to: Any) -> Any:
@@ -99,7 +99,7 @@ class Weights(dict[str, Any]):
         exact = value.dtype.itemsize == 4 or value.numel() == 0 or bool(value.abs().max() < 256)
         if not exact and name not in _told_of_rounding:
             _told_of_rounding.add(name)
-            log.warning("%s is a whole number, and rounded in the file: `causeway follow --dtype float32` writes it exactly",
+            log.warning("%s is a whole number, and is rounded in the file: `causeway follow --dtype float32` writes it exactly",
                         name.removeprefix(LOWEST))
         return whole_number(value)
 
@@ -125,7 +125,7 @@ def _numpy_array(content: mmap.mmap, dtype: str, shape: list[int], begin: int, s
 
 
 class Follower:
-    """The versions in a directory of `causeway follow`: the newest whenever one is asked for; those between are skipped."""
+    """Gives the versions in a directory of `causeway follow`: always the newest one. Versions between are skipped."""
 
     def __init__(self, directory: str | pathlib.Path, framework: str = "torch", poll_s: float = 0.2):
         self._directory = pathlib.Path(directory)
@@ -134,7 +134,7 @@ class Follower:
         self._seen = ""  # what `current` pointed to
 
     def newest(self) -> Weights | None:
-        """The newest version, if it is another one than the last that was given; None: it is not, or there is none yet."""
+        """The newest version. None: it was given already, or there is none yet."""
         gone = None
         while (directory := self._current()) is not None and directory.name != self._seen:
             try:
@@ -149,7 +149,7 @@ class Follower:
         return None
 
     def over(self) -> bool:
-        """Whether the run is, and its last version was given."""
+        """Whether the run is over, and its last version was given."""
         directory = self._current()
         if directory is None or directory.name != self._seen:
             return False

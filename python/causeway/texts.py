@@ -79,7 +79,7 @@ def write(sources: Iterable[str], split: str, field: str, out: str) -> tuple[int
             os.fsync(file.fileno())
         os.rename(partial, out)
     except FileExistsError:
-        raise Unusable(f"{partial} is there already, of an attempt that was ended: remove it") from None
+        raise Unusable(f"{partial} is left from an attempt that was ended: remove it") from None
     except BaseException:
         partial.unlink(missing_ok=True)
         raise
@@ -90,8 +90,8 @@ def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m causeway.texts", description=__doc__,
                                      formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("sources", nargs="+", metavar="FILE.parquet|DATASET")
-    parser.add_argument("--field", default="text", help="the column that holds the text (text)")
-    parser.add_argument("--split", default="train", help="of a dataset (train)")
+    parser.add_argument("--field", default="text", help="the column that holds the text (default: text)")
+    parser.add_argument("--split", default="train", help="the split of a dataset (default: train)")
     parser.add_argument("--out", required=True, metavar="FILE.jsonl")
     given = parser.parse_args()
     if pathlib.Path(given.out).exists():

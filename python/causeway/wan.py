@@ -41,14 +41,20 @@ _LINES_KEPT = 100
 
 
 class WanError(RuntimeError):
-    """What the program says is wrong."""
+    """`causeway wan-sim` failed; the text says why."""
 
 
 class Wan:
-    """`scenario`: a file, or, if it has several lines, the text of one. `maps`: where TO listens, by (FROM, TO), as in
-    `--map`; with ",listen=HOST:PORT" the relay listens there, otherwise on a free port of 127.0.0.1. `record`: a file that
-    gets what happens. `program`: of the wheel, or of the PATH, unless it is given. `engine`: "relay", or "packet", which has no
-    maps. `pcap`: a directory in which the packet engine writes the packets of each link."""
+    """A simulated WAN, for as long as a `with` block lasts.
+
+    scenario: a file, or, if it has several lines, the text of one.
+    maps: where TO listens, by (FROM, TO), as in `--map`; with ",listen=HOST:PORT" the relay listens there, otherwise on a
+        free port of 127.0.0.1.
+    record: a file into which everything that happens is written.
+    program: the program `causeway`. Default: that of the wheel, or of the PATH.
+    engine: "relay", or "packet", which has no maps.
+    pcap: a directory into which the packet engine writes the packets of each link.
+    """
 
     def __init__(self, scenario: str | os.PathLike[str], maps: Mapping[tuple[str, str], str] | None = None,
                  record: str | os.PathLike[str] | None = None, program: str | os.PathLike[str] | None = None,
@@ -79,7 +85,7 @@ class Wan:
         self._directory.cleanup()
 
     def address(self, source: str, target: str) -> tuple[str, int]:
-        """What a program in `source` dials to reach `target`: host and port. For the relay."""
+        """Host and port that a program in `source` dials to reach `target`. Only with the relay."""
         for port in self._ask("/maps")["maps"]:
             if (port["from"], port["to"]) == (source, target):
                 host, _, number = port["listen"].rpartition(":")
@@ -87,16 +93,16 @@ class Wan:
         raise KeyError(f"no map from {source!r} to {target!r}")
 
     def host(self, region: str) -> str:
-        """The address of a region of the packet engine."""
+        """The address of a region. Only with the packet engine."""
         return str(self._region(region)["address"])
 
     def inside(self, region: str) -> list[str]:
-        """The words before a command that is to run in this region of the packet engine."""
+        """The words to put before a command, so that it runs in this region. Only with the packet engine."""
         return shlex.split(self._region(region)["enter"])
 
     def cut(self, a: str, b: str, for_s: float | None = None) -> None:
-        """Until `heal` or for so long: the relay resets the connections between them and refuses new ones; in the packet
-        engine nothing arrives, as on a cable that is cut."""
+        """Cuts the links between two regions, for `for_s` seconds or until `heal`. The relay resets their connections and
+        refuses new ones. In the packet engine nothing arrives, as on a cable that is cut."""
         self._post("/cut", _with(for_s, pair=[a, b]))
 
     def heal(self, *pair: str) -> None:
@@ -104,19 +110,19 @@ class Wan:
         self._post("/heal", {"pair": pair} if pair else {})
 
     def pause(self, a: str, b: str, for_s: float) -> None:
-        """Nothing enters the links between them for so long; connections stay open."""
+        """For `for_s` seconds nothing enters the links between two regions; connections stay open."""
         self._post("/pause", _with(for_s, pair=[a, b]))
 
     def change(self, a: str, b: str, for_s: float | None = None, **settings: float) -> None:
-        """Settings of the links between them, by their keys in a scenario: rate_mbit_s, loss, ..."""
+        """Changes settings of the links between two regions, by their keys in a scenario: rate_mbit_s, loss, ..."""
         self._post("/command", _with(for_s, pair=[a, b], **settings))
 
     def command(self, event: str | Mapping[str, Any]) -> None:
-        """Whatever an [[event]] can say, as its line or as its keys."""
+        """Does what an [[event]] can do, given as one line or as its keys."""
         self._post("/command", event)
 
     def link(self, source: str, target: str) -> dict[str, Any]:
-        """What the link is now, and what it has carried (docs/wan-sim.openapi.json, Link)."""
+        """The link's settings now, and what it has carried (docs/wan-sim.openapi.json, Link)."""
         for link in self.links():
             if (link["from"], link["to"]) == (source, target):
                 return link
@@ -132,12 +138,12 @@ class Wan:
         return verdict
 
     def capture(self, on: bool) -> None:
-        """Whether packets are written into the directory `pcap` from now on."""
+        """Begins or ends to write packets into the directory `pcap`."""
         self._post("/capture", {"on": on})
 
     @property
     def url(self) -> str:
-        """Of its HTTP port; a browser shows the links there."""
+        """The URL of the WAN's HTTP port; a browser shows the links there."""
         return self._url
 
     def _start(self) -> None:

@@ -43,20 +43,21 @@ One thread at a time. The GIL is released in every wait.)";
 
 void bind_steps(nb::module_& module) {
   nb::class_<Steps>(module, "Steps", "Inner steps to take.")
-      .def_ro("round", &Steps::round, "The round that they belong to.")
-      .def_ro("count", &Steps::count, "How many to take, at most.")
-      .def_ro("first_sample", &Steps::first_sample, "The region's sample number of the first.")
-      .def_ro("schedule_step", &Steps::schedule_step,
-              "Position of the first in the schedule (of learning rates) that all regions share.")
+      .def_ro("round", &Steps::round, "The round that the steps belong to.")
+      .def_ro("count", &Steps::count, "How many steps to take, at most.")
+      .def_ro("first_sample", &Steps::first_sample, "The region's sample number of the first step.")
+      .def_ro(
+          "schedule_step", &Steps::schedule_step,
+          "Position of the first step in the schedule (of learning rates) that all regions share.")
       .def_ro("part", &Steps::part, "Which of `parts` equal parts of the data this region reads.")
       .def_ro("parts", &Steps::parts, "Into how many parts the data is divided.")
       .def_ro("pass_number", &Steps::pass, "How often the data was read before.")
       .def_ro("pass_begin", &Steps::pass_begin, "The region's first sample number of this pass.")
       .def_ro("validation_samples", &Steps::validation_samples,
-              "Not 0: there are no steps to take now. Evaluate the arrays on so many samples that "
-              "nobody trains on, the same each time, and call validated().")
+              "Not 0: there are no steps to take now. Evaluate the arrays on this many samples, "
+              "which nobody trains on and which are the same each time, and call validated().")
       .def_ro("run_steps", &Steps::run_steps,
-              "Of the whole run, as schedule_step counts: where a schedule ends.");
+              "Steps of the whole run, as schedule_step counts them: where a schedule ends.");
 }
 
 void bind_worker(nb::module_& module) {
@@ -91,13 +92,13 @@ void bind_worker(nb::module_& module) {
            "Whether to stop early: the region was cut off from the others, trained on by itself, "
            "and can reach them again. Cheap; call it between steps.")
       .def("done", &PythonWorker::done, "count"_a, "loss"_a, "tensors"_a = nb::none(),
-           "`count` steps are taken, and led to what the arrays hold; or to `tensors`, other "
+           "Says that `count` steps were taken. The arrays hold the result, or `tensors` do: other "
            "arrays of the same names and shapes in any order, which may be read-only (JAX). "
-           "`loss`: of the last "
-           "step, for displays. Parameters that are not finite sit the round out.")
+           "`loss`: of the last step, for displays. If parameters are not finite, the region sits "
+           "the round out.")
       .def("validated", &PythonWorker::validated, "loss"_a,
-           "The mean loss that Steps.validation_samples asked for, in the units of done()'s. A run "
-           "with sync.k = \"auto\" judges its choice of K by it.");
+           "Gives the mean loss that Steps.validation_samples asked for, in the units of done()'s "
+           "loss. A run with sync.k = \"auto\" judges its choice of K by it.");
 }
 
 }  // namespace

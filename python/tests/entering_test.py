@@ -417,7 +417,7 @@ class Reported(unittest.TestCase):
 class StrangeParameters(unittest.TestCase):
     def test_of_an_optimizer_are_refused_with_what_to_do(self):
         model, loss = torch.nn.Linear(2, 2), torch.nn.Linear(3, 1, bias=False)
-        with self.assertRaisesRegex(ValueError, r"has 1 parameters that the model has not, the first of shape \(1, 3\).*one ModuleDict"):
+        with self.assertRaisesRegex(ValueError, r"has 1 parameters that the model does not have, the first of shape \(1, 3\).*one ModuleDict"):
             Run(model, torch.optim.SGD([*model.parameters(), *loss.parameters()], lr=0.1), directory="r")
         both = torch.nn.ModuleDict({"model": model, "loss": loss})
         Run(both, torch.optim.SGD(both.parameters(), lr=0.1), directory="r")

@@ -102,7 +102,7 @@ class LoadInto(unittest.TestCase):
         self.weights(**old).load_into(self.model)
         self.assertTrue(torch.equal(self.model[2].weight, torch.ones(2, 2)))
         self.assertEqual(self.model[1].running_var.tolist(), [0.75, 0.75])
-        with self.assertRaisesRegex(ValueError, "has _forward_module.3.weight, and the model has not"):
+        with self.assertRaisesRegex(ValueError, "has _forward_module.3.weight, but the model does not"):
             self.weights(**{"_forward_module.3.weight": torch.ones(1)}).load_into(self.model)
 
     def test_says_where_a_whole_number_is_rounded(self):
@@ -113,10 +113,10 @@ class LoadInto(unittest.TestCase):
             self.weights(torch.bfloat16).load_into(self.model)
             self.weights(torch.bfloat16).load_into(self.model)
         self.assertEqual(len(said.output), 1)
-        self.assertIn("1.num_batches_tracked is a whole number, and rounded in the file: `causeway follow --dtype float32`", said.output[0])
+        self.assertIn("1.num_batches_tracked is a whole number, and is rounded in the file: `causeway follow --dtype float32`", said.output[0])
 
     def test_refuses_another_model_by_name(self):
-        with self.assertRaisesRegex(ValueError, "has 3.weight, and the model has not"):
+        with self.assertRaisesRegex(ValueError, "has 3.weight, but the model does not"):
             self.weights(**{"3.weight": torch.ones(1)}).load_into(self.model)
         with self.assertRaisesRegex(ValueError, "the model has the parameter 0.bias, and .* has not"):
             self.weights(**{"0.bias": None}).load_into(self.model)

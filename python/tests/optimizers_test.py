@@ -58,7 +58,7 @@ class Changed(trainer_directory.InADirectory):
             with self.assertLogs("causeway", "WARNING") as said:
                 state.resume(sample)
             self.assertEqual(len(said.output), 1)
-            self.assertIn("lr of optimizer is 0.001 in the saved state, which counts, and no longer the 0.0005 that the program gives it",
+            self.assertIn("lr of optimizer is 0.001, as in the saved state, and not 0.0005, as the program gives it now",
                           said.output[0])
             self.train()
             state.save(16)
@@ -71,7 +71,7 @@ class Changed(trainer_directory.InADirectory):
         self.saved_by(torch.optim.SGD, parameters=groups(0.1), lr=0.2)
         with self.assertLogs("causeway", "WARNING") as said:
             self.start(torch.optim.SGD, parameters=groups(torch.tensor(0.3)), lr=0.2).resume(8)
-        self.assertIn("lr of optimizer, group 1 is 0.1 in the saved state", said.output[0])
+        self.assertIn("lr of optimizer, group 1 is 0.1, as in the saved state", said.output[0])
 
     def test_a_group_that_is_added_in_between_is_told_of_once_and_a_restart_without_it_refused(self):
         def head(model):

@@ -40,7 +40,7 @@ class FullDisk(trainer_directory.InADirectory):
             state.save(48)
             self.train()
             state.save(56)
-        self.assertEqual(said.output, ["WARNING:causeway:the trainer's state is saved again, after 4 refusals"])
+        self.assertEqual(said.output, ["WARNING:causeway:the trainer's state is saved again, after 4 failures"])
         self.assertEqual(self.positions(), [48, 56])
 
     def test_before_the_first_state_a_restart_would_begin_anew(self):

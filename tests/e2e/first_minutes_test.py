@@ -65,7 +65,7 @@ class Prepare(EndToEnd):
         self.prepare(*files, "--end", "<|end|>")
         tokens = [(self.directory / "tokens" / name).read_bytes() for name in ("a.bin", "t0.bin", "t1.bin")]
         self.assertEqual(tokens[0], tokens[1] + tokens[2] + tokens[1][-2:])  # the third is its end alone
-        self.assertIn("nothing stands between two documents", self.prepare(lines, "--field", "body"))
+        self.assertIn("no token separates the documents", self.prepare(lines, "--field", "body"))
 
     def test_what_it_prints_is_a_configuration_that_finds_these_files(self):
         """Also of a directory whose name has quotes and wildcards."""

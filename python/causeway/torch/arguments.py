@@ -82,7 +82,7 @@ def optimizers(value: Any, of: torch.nn.Module) -> list[torch.optim.Optimizer]:
         if not isinstance(one, torch.optim.Optimizer):
             raise ValueError(f"{name} is a {type(one).__name__}: Run takes a torch.optim.Optimizer, a list of them, or None")
         if kind := next((kind.__name__ for kind in type(one).__mro__ if kind.__name__ in DIVIDED_STATE), None):
-            raise ValueError(f"{name} is a {kind}, which divides its state over the ranks and does not give it to be kept: take the optimizer "
+            raise ValueError(f"{name} is a {kind}, which divides its state over the ranks and does not let Run save it: take the optimizer "
                              "in it by itself, or divide the model too, with fully_shard (FSDP2), which divides the state as well")
         stepped = [p for group in one.param_groups for p in group["params"]]
         strange = [p for p in stepped if id(p) not in known]
@@ -90,9 +90,9 @@ def optimizers(value: Any, of: torch.nn.Module) -> list[torch.optim.Optimizer]:
             raise ValueError(f"{name} has none of the model's parameters: it is of another model, or of this one before it was "
                              "wrapped or converted. Make it from the parameters of the model that Run is given")
         if strange:
-            raise ValueError(f"{name} has {len(strange)} parameters that the model has not, the first of shape {tuple(strange[0].shape)}: "
+            raise ValueError(f"{name} has {len(strange)} parameters that the model does not have, the first of shape {tuple(strange[0].shape)}: "
                              "each region would train its own. Put the module that has them, such as a loss, into one ModuleDict with the "
-                             "model. Those that each region is to have for itself get an optimizer of their own, which Run is not given")
+                             "model. For parameters that each region is to have for itself, make another optimizer, and do not give it to Run")
     return given
 
 

@@ -137,8 +137,8 @@ class Buffers:
         self.known = {plain_name(name) for name, _ in named}
         for name, buffer in named:
             if problem := problem_of(buffer):
-                raise ValueError(f"the buffer {name} is {problem}. Register it with persistent=False, if the program makes it alike at every "
-                                 "start; or buffers=\"local\" in all regions leaves all of them in their regions")
+                raise ValueError(f"the buffer {name} is {problem}. Register it with persistent=False, if the program makes it the same at every "
+                                 "start; or give buffers=\"local\" in all regions: then every buffer stays in its region")
             prefix, _, attribute = name.rpartition(".")
             self.all.append(Buffer(modules[prefix], attribute, plain_name(name), kind, ranks.leads))
         self.take()
@@ -171,7 +171,7 @@ class Buffers:
         self.known.update(new)
         if new:
             log.warning("the buffer %s was registered, or got its first values, after the run was entered: it does not cross, and each region "
-                        "has its own. Register it before, or with persistent=False if it is to be so", new[0])
+                        "has its own. Register it before, or with persistent=False if that is intended", new[0])
 
     def take(self) -> None:
         self.tell_new()

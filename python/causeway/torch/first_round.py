@@ -18,7 +18,7 @@ def tell(round_number: int, taken: int, trained: bool, optimizers: Sequence[torc
     if not trained and taken >= UNTRAINED_STEPS:
         log.warning("round %d: its %d steps changed no parameter of the model that Run was given. Look whether optimizer.step() is called, "
                     "with a rate above 0, and whether the model that is trained is this one and not a copy. A step of the run is one step "
-                    "of the optimizer: where gradients are accumulated, a batch is less", round_number, taken)
+                    "of the optimizer: with gradient accumulation, one batch is less than a step", round_number, taken)
     idle = next((one for one in optimizers if has_moments(one)), None)
     if trained and idle is not None and not any(has_stepped(one) for one in optimizers):
         log.warning("round %d: the model was trained, and %s, which Run was given, has not stepped. Give Run the optimizer that steps: "

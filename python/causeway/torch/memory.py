@@ -68,7 +68,7 @@ def problem_of_shared(named: Named) -> str | None:
             first, second = sorted((one, other), key=lambda place: place.number)
             return (f"the parameters {first.name} and {second.name} share memory, so the run would set it twice: tie them as one parameter in "
                     "both modules (a.weight = b.weight, not a.weight.data = b.weight.data), make the optimizer after that, and begin a new "
-                    "run, as that one has one name less")
+                    "run, because the model then has one name less")
     return None
 
 

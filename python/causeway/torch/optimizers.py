@@ -214,5 +214,5 @@ def tell_other_settings(name: str, optimizer: torch.optim.Optimizer, before: lis
             if setting not in given_before or value in (given_before[setting], taken):
                 continue
             where = f"{setting} of {name}" + (f", group {place}" if len(now) > 1 else "")
-            log.warning("%s is %s in the saved state, which counts, and no longer the %s that the program gives it now: to change it, set "
-                        "it in the optimizer's param_groups once run.step is known", where, taken, value)
+            log.warning("%s is %s, as in the saved state, and not %s, as the program gives it now: to change it, set it in the "
+                        "optimizer's param_groups once run.step is known", where, taken, value)

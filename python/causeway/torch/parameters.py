@@ -205,9 +205,9 @@ def told_changed(model: torch.nn.Module, name: str, now: set[str]) -> str:
     """Of a parameter that is trained now, or was when the run was entered, and not both."""
     if name not in now and name not in (plain_name(own) for own, _ in model.named_parameters()):
         return f"the parameter {name} is gone. Prune, merge adapters and take modules away before Run(...), or once the run is over"
-    return (f"the parameter {name} has {'' if name in now else 'no '}requires_grad now. Set it back before the step ends (loops of GANs do so, and "
-            "so must who calls PEFT's set_adapter()). What is to train later, or only for a time, is in the model when Run is entered and keeps "
-            "requires_grad, in a group of the optimizer whose lr is 0 while it is not to train; or begin another run")
+    return (f"the parameter {name} has {'' if name in now else 'no '}requires_grad now. Set it back before the step ends (loops of GANs do so; "
+            "after PEFT's set_adapter() do so too). To train a parameter later, or only for a time, have it in the model when Run is entered, let "
+            "it keep requires_grad, in a group of the optimizer, and set that group's lr to 0 while it is not to train; or begin another run")
 
 
 def told_spoiled(name: str | None) -> str:

@@ -64,11 +64,12 @@ class Run:
     stage_of: with pipeline parallelism, where `model` is this rank's stage and `optimizer` is of its parameters: the whole model,
         whose names the stage's parameters have. It is not trained, and may be on the meta device.
     group: the process group of the region. Default: all processes of torch.distributed, if it is initialised.
-    seed: of stochastic rounding, which bf16 and fp16 parameters without master weights are set with.
+    seed: of the stochastic rounding by which bf16 and fp16 parameters without master weights are set.
     evaluate: for a run with sync.k = "auto", which judges K by held-out loss. Called on all ranks with a number of
-        samples, between rounds, when the model holds what all regions agreed on; returns the mean loss of rank 0's, in
-        the units of report(), over so many samples that nobody trains on, the same each time.
-    keep_waiting: called on rank 0 at least every second of a wait, with a sentence. False ends it with causeway.Stopped.
+        samples, between rounds, when the model holds what all regions agreed on. It returns the mean loss, in the units of
+        report(), over this many samples, which nobody trains on and which are the same each time. Rank 0's loss counts.
+    keep_waiting: called on rank 0 at least every second of a wait, with a sentence that says for what. If it returns False,
+        the wait ends with causeway.Stopped.
 
     Raises ValueError with one sentence for wrong use, causeway.WorkerError for what the run refuses.
     """
@@ -441,7 +442,7 @@ class Run:
         if steps is None:
             return Kind.OVER, None
         if self._sigterm.came:
-            raise causeway.Stopped("told to stop; the worker did not come to save its state, and goes on from the one before")
+            raise causeway.Stopped("told to stop; the state could not be saved, so the next start goes on from the one before")
         return Kind.STEPS, Told.of(steps)
 
     def _keep_waiting(self, what: str) -> bool:

@@ -60,6 +60,6 @@ def told_apart(told: Sequence[Mapping[str, str]]) -> str | None:
         for name, value in digests.items():
             first, expected = seen.setdefault(name, (rank, value))
             if value != expected:
-                return (f"rank {rank} of this region has other values of {name} than rank {first}, whose values all are given. If each "
-                        f"rank holds a part of it, it is divided {INSTEAD}, or tensor parallelism with DTensor")
+                return (f"rank {rank} of this region has other values of {name} than rank {first}: all ranks get those of rank {first}. "
+                        f"If each rank holds a part of it, it is divided {INSTEAD}, or tensor parallelism with DTensor")
     return None

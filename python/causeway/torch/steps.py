@@ -22,9 +22,9 @@ class Step:
     pass_number: int  # how often the data was read before
     pass_begin: int  # the region's first sample number of this pass
     round: int
-    index: int  # in the round's steps at hand, from 0
-    count: int  # of them
-    run_steps: int  # of the whole run, as schedule_step counts
+    index: int  # which of the round's steps at hand this is, from 0
+    count: int  # how many these are
+    run_steps: int  # steps of the whole run, as schedule_step counts them
 
     @property
     def progress(self) -> float:

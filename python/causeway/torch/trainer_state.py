@@ -51,7 +51,7 @@ class Refusals:
         """How a save went. None: well."""
         if refusal is None:
             if self.count:
-                log.warning("the trainer's state is saved again, after %d refusals", self.count)
+                log.warning("the trainer's state is saved again, after %d failures", self.count)
             self.count = 0
             return
         self.count += 1
@@ -114,8 +114,8 @@ class TrainerState:
         """A restart refuses them."""
         for name, one in self.steppers.items():
             if has_strange_parts(self.state_of(name), [one, *held(one).values()]) and self.ranks.leads:
-                log.warning("%s, %s, has divided tensors in a state_dict() of a form of its own, which a restart cannot go on from: let it have "
-                            "those of the optimizers in it", name, told_kind(one))
+                log.warning("%s, %s, has divided tensors in a state_dict() of a form of its own, from which a restart cannot go on: let it "
+                            "contain the state_dict() of each optimizer in it", name, told_kind(one))
 
     def state_of(self, name: str) -> Any:
         return own_parts(self.also[name].state_dict())
