@@ -12,8 +12,16 @@
 namespace causeway::diloco {
 namespace {
 
-constexpr std::uint64_t kTensorsMax = std::uint64_t{1}
-                                      << 18U;  // more than a worker can attach with
+// More than a worker can attach with.
+constexpr std::uint64_t kTensorsMax = 1ULL << 18U;
+constexpr std::size_t kListBytesMax = 64U << 20;
+
+std::size_t bytes_of(const NamedTensors& tensors) {
+  std::size_t bytes = 0;
+  for (const NamedTensor& one : tensors)
+    bytes += one.name.size() + one.shape.size() * sizeof one.shape[0];
+  return bytes;
+}
 
 }  // namespace
 
@@ -34,8 +42,13 @@ bool Beginning::has_told(const std::string& peer) const {
 // Pieces come in order over one link; another link begins with the first again.
 void Beginning::hear(const std::string& peer, Tensors piece) {
   Told& told = told_[peer];
-  if (piece.earlier == 0) told.coming.clear();
+  if (piece.earlier == 0) {
+    told.coming.clear();
+    told.coming_bytes = 0;
+  }
   if (piece.earlier != told.coming.size() || piece.total > kTensorsMax) return;
+  told.coming_bytes += bytes_of(piece.tensors);
+  if (told.coming_bytes > kListBytesMax) return;
   std::ranges::move(piece.tensors, std::back_inserter(told.coming));
   if (told.coming.size() < piece.total) return;
   told.tensors = std::exchange(told.coming, {});

@@ -54,6 +54,7 @@ class Beginning {
     NamedTensors tensors;
     std::string other;    // other_tensor() of this region's and these; empty until they are there
     NamedTensors coming;  // the pieces so far
+    std::size_t coming_bytes = 0;
   };
 
   Region& region_;

@@ -53,6 +53,21 @@ void Intake::forgo(const BlobId& id) {
   remember(forgone_, id);
 }
 
+// A blob that is begun takes two files. Of a peer that begins ever more of them the oldest gives
+// way, unless another peer sends it too.
+void Intake::note_unasked(const BlobId& id, const std::string& peer) {
+  if (spool_.partial(id)) return;
+  std::deque<BlobId>& begun = unasked_[peer];
+  begun.push_back(id);
+  if (begun.size() <= kRememberedBlobsMax) return;
+  const BlobId oldest = begun.front();
+  begun.pop_front();
+  if (!spool_.partial(oldest) || other_sources(oldest, peer) > 0) return;
+  spool_.remove(oldest);
+  for (BlobReceiver* const receiver : receivers_)
+    if (receiver->peer_ == peer) receiver->on_abandon(oldest);
+}
+
 void Intake::store(BlobReceiver& from, const BlobChunk& chunk) {
   const bool is_new = spool_.store(chunk.id, chunk.chunk, chunk.bytes);
   if (is_new) {
@@ -218,8 +233,9 @@ void BlobReceiver::on_offer(const BlobId& id) {
     answer_(encode_id(FrameType::blob_complete, id));
   } else if (intake_->forgone_.contains(id)) {
     take_back(id);
-  } else if (const auto problem = ask(id)) {
-    decline(id, *problem);
+  } else {
+    intake_->note_unasked(id, peer_);
+    if (const auto problem = ask(id)) decline(id, *problem);
   }
 }
 
@@ -230,6 +246,7 @@ void BlobReceiver::on_chunk(const BlobChunk& chunk) {
     return;
   }
   if (declined_.contains(id) || declines_size_of(id) || declines_repaired(id)) return;
+  intake_->note_unasked(id, peer_);
   try {
     if (!taken_back_.contains(id)) incoming_.insert(id);
     asked_.erase(id);

@@ -6,6 +6,7 @@
 #pragma once
 
 #include <cstdint>
+#include <deque>
 #include <functional>
 #include <map>
 #include <memory>
@@ -47,6 +48,7 @@ class Intake {
   void on_mismatch(const BlobId& id, const std::system_error& failure,
                    std::span<const Sha256Hash> chunks);
   void accuse(const std::string& peer, const std::string& of_what);
+  void note_unasked(const BlobId& id, const std::string& peer);
   std::set<std::string> peers() const;  // that there is a link with
   std::size_t other_sources(const BlobId& id, const std::string& peer) const;
   void log_decline(const std::string& what, const BlobId& id, const std::string& reason);
@@ -56,6 +58,8 @@ class Intake {
   Completed completed_;
   std::set<BlobReceiver*> receivers_;
   std::set<BlobId> forgone_;  // nobody is to send it
+  // By peer: what it began here of its own accord, the newest last.
+  std::map<std::string, std::deque<BlobId>> unasked_;
   Arrivals arrivals_;
   std::size_t arrivals_max_ = kRememberedBlobsMax;  // before those are forgotten that are over
   LogBudget log_{3};                                // lines a minute of a kind

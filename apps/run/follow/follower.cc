@@ -91,10 +91,15 @@ void Follower::check_run(const Link& link, const diloco::FollowerAnswer& answer)
 asio::awaitable<void> Follower::take_entries(Link& link, const diloco::FollowerAnswer& answer) {
   run_.add(told_, answer);
   if (!run_.are_to_be_taken(told_)) co_return;
+  if (run_.are_expected(told_)) {
+    run_.take_expected(std::exchange(told_, {}));
+    co_return on_taken();
+  }
   SignedLedger::Signatures signatures = run_.signers(told_, answer, regions_.context());
   co_await confirm(link.region(), signatures);
   if (!run_.enough(signatures) && !run_.are_all(told_)) {
-    told_.in_one_piece = true;  // a follower has signatures of its last entry alone
+    told_.hashes_alone = true;  // a follower has signatures of its last entry alone
+    told_.entries = {};
     co_return;
   }
   if (!run_.enough(signatures)) {
@@ -105,7 +110,12 @@ asio::awaitable<void> Follower::take_entries(Link& link, const diloco::FollowerA
         "its newest entry is signed by " + (signers.empty() ? "nobody" : signers) + "; " +
             std::to_string(run_.needed()) + " of the configured regions must have signed it");
   }
+  if (told_.hashes_alone) co_return run_.expect(std::exchange(told_, {}), std::move(signatures));
   run_.take(std::exchange(told_, {}), std::move(signatures));
+  on_taken();
+}
+
+void Follower::on_taken() {
   if (options_.tell) options_.tell();
   know_members();
 }

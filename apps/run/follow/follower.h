@@ -48,6 +48,7 @@ class Follower : public FollowLoop {
   void check_run(const Link& link, const diloco::FollowerAnswer& answer);
   asio::awaitable<void> take_entries(Link& link, const diloco::FollowerAnswer& answer);
   asio::awaitable<void> confirm(const std::string& main, SignedLedger::Signatures& signatures);
+  void on_taken();
   void know_members();
 
   asio::awaitable<bool> advance(Link& link);

@@ -85,8 +85,15 @@ void SignedLedger::add(ToldEntries& told, const diloco::FollowerAnswer& answer) 
   told.known = answer.known;
   diloco::Digest hash = hash_before(told.run_id, told, told.size());
   for (const diloco::LogEntry& entry : answer.entries) {
+    const bool expects = !expected_.empty();
+    if (expects && told.size() == expected_.size()) return;
     hash = diloco::chain_next(hash, diloco::content_of(entry));
-    told.entries.push_back(entry);
+    if (expects && hash != expected_[told.size()])
+      refuse_answer("it tells of another history than the one that was signed");
+    if (told.size() >= kHashesMax)
+      refuse_answer("it tells of more than " + std::to_string(kHashesMax) +
+                    " entries that too few regions have signed");
+    if (!told.hashes_alone) told.entries.push_back(entry);
     told.hashes.push_back(hash);
   }
 }
@@ -116,6 +123,17 @@ SignedLedger::Signatures SignedLedger::signers(const ToldEntries& told,
   return signatures;
 }
 
+void SignedLedger::expect(const ToldEntries& told, Signatures signatures) {
+  expected_.assign(told.hashes.begin(), told.hashes.end());
+  signed_expected_ = std::move(signatures);
+}
+
+void SignedLedger::take_expected(const ToldEntries& told) {
+  const bool all = told.size() == expected_.size();
+  take(told, all ? std::exchange(signed_expected_, {}) : Signatures());
+  expected_.erase(expected_.begin(), expected_.begin() + static_cast<std::ptrdiff_t>(told.size()));
+}
+
 void SignedLedger::take(const ToldEntries& told, Signatures signatures) {
   if (told.size() == 0) return;
   if (run_id().empty()) {
@@ -125,6 +143,7 @@ void SignedLedger::take(const ToldEntries& told, Signatures signatures) {
   ledger_->append(told.entries);
   for (const diloco::LogEntry& entry : told.entries) apply(entry);
   signatures_ = std::move(signatures);
+  if (signatures_.empty()) return;  // whoever follows this follower has those of earlier ones
   std::vector<diloco::SignedHead> heads;
   for (const auto& [region, head] : signatures_) heads.push_back(head);
   diloco::replace_file(directory_ / "ledger" / "heads", diloco::heads_bytes(heads),

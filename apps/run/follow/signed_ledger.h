@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <deque>
 #include <filesystem>
 #include <map>
 #include <optional>
@@ -20,17 +21,19 @@ namespace causeway::run {
 // Entries that were told and are not taken in yet, with the chain of hashes over them.
 struct ToldEntries {
   std::string run_id;
-  std::vector<diloco::LogEntry> entries;
-  std::vector<diloco::Digest> hashes;  // of each
-  std::uint64_t known = 0;             // entries that whoever told has, with those before
-  bool in_one_piece = false;           // too few sign a part of them
+  std::vector<diloco::LogEntry> entries;  // none once hashes_alone
+  std::vector<diloco::Digest> hashes;     // of each
+  std::uint64_t known = 0;                // entries that whoever told has, with those before
+  bool hashes_alone = false;              // too few sign a part of so many
 
-  std::uint64_t size() const { return entries.size(); }
+  std::uint64_t size() const { return hashes.size(); }
 };
 
 class SignedLedger {
  public:
-  static constexpr std::uint64_t kToldMax = 8192;  // some 20 MB, with three regions
+  using Signatures = std::map<std::string, diloco::SignedHead>;  // by region
+  static constexpr std::uint64_t kToldMax = 8192;                // some 20 MB, with three regions
+  static constexpr std::uint64_t kHashesMax = 1ULL << 22U;       // 134 MB
   static constexpr diloco::Round kBeforeState = 4096;
 
   // Opens or creates `directory`/ledger, with the signatures in ledger/heads. `trusted`: whose
@@ -46,22 +49,28 @@ class SignedLedger {
   const std::vector<std::string>& trusted() const { return trusted_; }
   std::size_t needed() const { return needed_; }
 
-  // Adds the answer's entries, which must follow ours and those in `told`. Throws inter::LinkError
-  // if they do not.
+  // Adds the answer's entries, which must follow ours and those in `told`, and be those that are
+  // expected, if any are; none after these. Throws inter::LinkError if they are not, or if they are
+  // too many for anybody to keep in mind without signatures.
   void add(ToldEntries& told, const diloco::FollowerAnswer& answer) const;
   bool are_all(const ToldEntries& told) const { return entries() + told.size() >= told.known; }
   // Of a long run there are more than are to be in memory.
   bool are_to_be_taken(const ToldEntries& told) const {
-    return are_all(told) || (told.size() >= kToldMax && !told.in_one_piece);
+    return are_all(told) || (told.size() >= kToldMax && !told.hashes_alone) ||
+           (are_expected(told) && expected_.size() == told.size());
   }
+  // Enough signed the last of these, and nobody one before it: they are told once more, and each is
+  // known by its hash. So a liar whose entries nobody signed fills no memory.
+  void expect(const ToldEntries& told, Signatures signatures);
+  bool are_expected(const ToldEntries& told) const { return told.size() > 0 && !expected_.empty(); }
   // Who signed all of `told`, and no more, by what `answer` says: by region. Throws
   // inter::LinkError if the answer's history is another one, or one that it says is signed is not.
-  using Signatures = std::map<std::string, diloco::SignedHead>;
   Signatures signers(const ToldEntries& told, const diloco::FollowerAnswer& answer,
                      const inter::TlsContext& context) const;
   bool enough(const Signatures& signatures) const { return signatures.size() >= needed_; }
   // They are the run's. On disk when this returns.
   void take(const ToldEntries& told, Signatures signatures);
+  void take_expected(const ToldEntries& told);
 
   // Of the last entry that was taken in.
   const Signatures& signatures() const { return signatures_; }
@@ -94,6 +103,8 @@ class SignedLedger {
   std::size_t needed_;
   std::optional<diloco::Ledger> ledger_;
   Signatures signatures_;
+  std::deque<diloco::Digest> expected_;  // the hashes of the next entries
+  Signatures signed_expected_;           // of the last of these
   diloco::Membership members_;
   std::map<diloco::Round, diloco::CommitRecord> records_;
   diloco::Round from_;  // the first that is kept

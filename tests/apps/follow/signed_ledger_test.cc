@@ -145,9 +145,65 @@ TEST_F(SignedLedgerTest, OfALongRunAPartIsTakenBeforeAllIsHere) {
   ToldEntries told = this->told(part);
   EXPECT_FALSE(run_->are_all(told));
   EXPECT_TRUE(run_->are_to_be_taken(told));
-  told.in_one_piece = true;
+  told.hashes_alone = true;
   EXPECT_FALSE(run_->are_to_be_taken(told)) << "whoever tells has signatures of the end alone";
   EXPECT_EQ(signers(told, part).size(), 1U) << "a region signed each entry";
+}
+
+// As of another follower's ledger. A liar's fills no memory.
+TEST_F(SignedLedgerTest, WhatOnlyTheEndIsSignedOfComesTwice) {
+  ToldEntries told;
+  told.hashes_alone = true;
+  FollowerAnswer all = answer("a", history_, 0);
+  run_->add(told, all);
+  EXPECT_TRUE(told.entries.empty());
+  EXPECT_EQ(told.size(), 3U);
+  SignedLedger::Signatures signatures = signers(told, all);
+  signatures.merge(signers(told, answer("b", history_, 2)));
+  ASSERT_TRUE(run_->enough(signatures));
+  run_->expect(told, signatures);
+  EXPECT_EQ(run_->entries(), 0U);
+
+  std::vector<LogEntry> forged = history_;
+  forged[1] = round(0, 99);
+  EXPECT_THAT(failure([&] { this->told(answer("c", forged, 0)); }),
+              HasSubstr("another history than the one that was signed"));
+
+  FollowerAnswer part = answer("c", history_, 0);
+  part.entries.pop_back();
+  ToldEntries first = this->told(part);
+  EXPECT_FALSE(run_->are_to_be_taken(first)) << "more will come";
+  first.known = 2;
+  ASSERT_TRUE(run_->are_to_be_taken(first) && run_->are_expected(first));
+  run_->take_expected(first);
+  EXPECT_EQ(run_->entries(), 2U);
+  EXPECT_TRUE(run_->signatures().empty());
+
+  std::vector<LogEntry> more = history_;
+  more.push_back(round(2));
+  const ToldEntries rest = this->told(answer("c", more, 2));
+  EXPECT_EQ(rest.size(), 1U) << "what comes after them has other signatures";
+  ASSERT_TRUE(run_->are_to_be_taken(rest) && run_->are_expected(rest));
+  run_->take_expected(rest);
+  EXPECT_EQ(run_->entries(), 3U);
+  EXPECT_EQ(run_->signatures().size(), 2U);
+  const ToldEntries next = this->told(answer("c", more, 3));
+  EXPECT_FALSE(run_->are_expected(next));
+}
+
+TEST_F(SignedLedgerTest, ALiarWhoseEntriesNobodySignsIsLeftInTheEnd) {
+  ToldEntries told;
+  told.hashes_alone = true;
+  told.run_id = "run-1";
+  told.hashes.resize(SignedLedger::kHashesMax - 1);
+  FollowerAnswer part{.run_id = "run-1", .first = told.size(), .known = ~std::uint64_t{0}};
+  part.entries = {members()};
+  run_->add(told, part);
+  EXPECT_FALSE(run_->are_to_be_taken(told));
+  ++part.first;
+  EXPECT_TRUE(told.entries.empty());
+  EXPECT_THAT(failure([&] { run_->add(told, part); }),
+              HasSubstr("more than 4194304 entries that too few regions have signed"));
 }
 
 TEST_F(SignedLedgerTest, KeepsNoRecordsThatAreOfNoUse) {

@@ -163,6 +163,21 @@ TEST_F(BeginningTest, WithoutItsLastPieceAListIsNone) {
   EXPECT_TRUE(beginning_->fits("a"));
 }
 
+// Or a member that lies could tell of ever more, and never come to the end.
+TEST_F(BeginningTest, AListThatNoWorkerHasIsNotKept) {
+  NamedTensors endless;
+  for (int i = 0; i < 9; ++i)
+    endless.push_back({.name = std::to_string(i), .shape = std::vector<std::int64_t>(1 << 20, 1)});
+  attach(endless, 1);
+  hear("a", endless, 1);
+  EXPECT_FALSE(beginning_->fits("a"));
+  endless.pop_back();
+  endless.pop_back();
+  attach(endless, 1);
+  hear("a", endless, 1);
+  EXPECT_TRUE(beginning_->fits("a")) << "it began again";
+}
+
 // It would be looked for at a place that the other list does not have.
 TEST_F(BeginningTest, AListWithANameTwiceIsRefused) {
   const NamedTensors twice{tensors(1)[0], tensors(1)[0], tensors(1)[0]};

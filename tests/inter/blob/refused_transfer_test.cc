@@ -19,6 +19,26 @@ TEST_F(Transfer, WrongBytesOfAnEarlierLifeAreReplacedOnce) {
   EXPECT_EQ(to_.spool.read(id_, 0, kSize), bytes_);
 }
 
+// Each takes two files. What another peer sends too does not give way with them.
+TEST_F(Transfer, OfOneThatBeginsEverMoreBlobsTheOldestGiveWay) {
+  const auto other = link_from(from_.spool, "other");
+  const auto number = [](std::size_t i) {
+    BlobId id{.hash = {}, .size_bytes = kSize};
+    id.hash[0] = static_cast<std::uint8_t>(i);
+    id.hash[1] = static_cast<std::uint8_t>(i >> 8U);
+    return id;
+  };
+  for (std::size_t i = 0; i < 2; ++i) link_->receiver.on_offer(number(i));
+  other->receiver.on_chunk(
+      {.id = number(1), .chunk = 0, .bytes = std::span(bytes_).first(kSmallChunkBytes)});
+  for (std::size_t i = 2; i < kRememberedBlobsMax + 100; ++i) link_->receiver.on_offer(number(i));
+  const std::set<BlobId> begun = to_.spool.begun();
+  EXPECT_EQ(begun.size(), kRememberedBlobsMax + 1);
+  EXPECT_FALSE(begun.contains(number(0)));
+  EXPECT_TRUE(begun.contains(number(1)));
+  EXPECT_TRUE(begun.contains(number(kRememberedBlobsMax + 99)));
+}
+
 TEST_F(Transfer, SenderOfWrongBytesIsDeclinedTheSecondTime) {
   // The sender's file is altered behind its back.
   std::ofstream(from_.spool.path(id_), std::ios::in | std::ios::binary) << "wrong";
