@@ -57,10 +57,10 @@ class ATrainer(unittest.TestCase):
             def on_step_begin(self, *_, **others):
                 taken.append(callback.step.schedule_step)
 
-        with a_run(*planned) as (_, directory):
+        with a_run(*planned) as (worker, directory):
             callback = RunCallback(directory=directory, **{"samples_per_step": 4, **(also or {})})
             trainer = self.trainer([Look(), *callbacks, callback], **settings)
-            trainer.taken = taken
+            trainer.taken, trainer.worker = taken, worker
             yield trainer
 
     @contextlib.contextmanager
@@ -176,6 +176,27 @@ class Result(ATrainer):
                     warnings.simplefilter("always")
                     trainer.train()
                 self.assertEqual(any("this region's values, not the run's" in str(one.message) for one in said), first)
+
+
+class Evaluates(ATrainer):
+    def test_at_the_end_of_a_round_what_the_regions_agreed_on_and_else_what_this_one_has(self):
+        agreed, seen = [], []
+
+        class See(TrainerCallback):
+            def on_evaluate(self, *_, model, **others):
+                seen.append(model.weight.item())
+
+        def outer_step():
+            trainer.worker.tensors["weight"].fill_(len(agreed) * 10)
+            agreed.append(trainer.worker.tensors["weight"].item())
+            return give()
+
+        with self.in_a_run(*rounds(3), callbacks=[See()], eval_strategy="steps", eval_steps=2, learning_rate=0.1) as trainer:
+            give, trainer.worker.next = trainer.worker.next, outer_step
+            trainer.train()
+        self.assertEqual(agreed, [0, 10, 20, 30])
+        self.assertEqual(seen[1::2], [10, 20, 30])
+        self.assertFalse(set(seen[::2]) & set(agreed))
 
 
 class Streams(ATrainer):

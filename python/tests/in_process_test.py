@@ -2,7 +2,6 @@
 import json
 import os
 import signal
-import subprocess
 import sys
 import threading
 import unittest
@@ -211,6 +210,22 @@ class AnyLayout(RegionRun):
             with self.assertRaisesRegex(ValueError, "names are text"):
                 causeway.Worker({name: torch.zeros(2)}, region=REGIONS[0], directory=self.region())
 
+    def test_a_process_that_is_forked_cannot_call_it_and_leaves_it_alone(self):
+        worker = causeway.Worker({"w": torch.zeros(3)}, region=REGIONS[0], directory=self.region())
+        steps = worker.next()
+        child = os.fork()
+        if child == 0:
+            try:
+                worker.called_back()
+            except RuntimeError as error:
+                os._exit(0 if "was forked" in str(error) else 1)
+            finally:
+                os._exit(2)
+        self.assertEqual(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]), 0)
+        while steps is not None:
+            worker.done(steps.count, 0.0)
+            steps = worker.next()
+
     def test_more_steps_than_asked_for_and_other_tensors_are_refused(self):
         values = torch.zeros(3)
         worker = causeway.Worker({"w": values}, region=REGIONS[0], directory=self.region())
@@ -257,68 +272,6 @@ class Waiting(RegionRun):
 
         with self.assertRaises(LookupError):
             self.enter(keep_waiting=fail)
-
-
-IN_A_THREAD = """
-import sys, threading, torch
-from causeway.torch import Run
-
-waits = threading.Event()
-
-def keep_waiting(what):
-    if "no contribution yet" in what:
-        waits.set()
-    return True
-
-def train():
-    model = torch.nn.Linear(2, 2)
-    with Run(model, torch.optim.SGD(model.parameters(), lr=0.1), directory=sys.argv[1], keep_waiting=keep_waiting) as run:
-        for step in run:
-            pass
-
-threading.Thread(target=train, daemon=True).start()
-waits.wait()
-"""
-
-
-A_WORKER_IN_A_THREAD = """
-import array, sys, threading
-import causeway
-
-waits = threading.Event()
-
-def keep_waiting(what):
-    if "no contribution yet" in what:
-        waits.set()
-    return True
-
-def train():
-    worker = causeway.Worker({"w": array.array("f", [1, 2])}, region=sys.argv[1].rpartition("/")[2], directory=sys.argv[1],
-                             keep_waiting=keep_waiting)
-    while (steps := worker.next()) is not None:
-        worker.done(steps.count, 0.0)
-
-threading.Thread(target=train, daemon=True).start()
-waits.wait()
-"""
-
-
-class InAThread(RegionRun):
-    """Two regions, of which one never trains."""
-    regions = 2
-    run_text = "[sync]\nstart_wait_s = 0\n"
-
-    def test_a_wait_ends_with_the_program_and_with_the_state_saved(self):
-        """Python would abort the process where the thread takes the interpreter again."""
-        done = subprocess.run([sys.executable, "-c", IN_A_THREAD, self.region()], timeout=300)
-        self.assertEqual(done.returncode, 0)
-        for kept in ("state.safetensors", "trainer-4-*.pt"):
-            self.assertEqual(len(list((self.region() / "checkpoints").glob(kept))), 1, kept)
-
-    def test_so_does_one_of_a_worker_that_is_used_alone(self):
-        done = subprocess.run([sys.executable, "-c", A_WORKER_IN_A_THREAD, self.region()], timeout=300)
-        self.assertEqual(done.returncode, 0)
-        self.assertTrue((self.region() / "checkpoints" / "state.safetensors").exists())
 
 
 class NotFinite(RegionRun):
