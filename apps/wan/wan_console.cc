@@ -63,7 +63,7 @@ void WanConsole::answer() {
   std::printf("http://%s  shows the links and takes commands\n",
               inter::to_string({host, api_->port()}).c_str());
   if (!is_loopback(host))
-    std::printf("Whoever reaches this port may change the WAN: it asks nobody who they are.\n");
+    std::printf("Anybody who reaches this port can change the WAN: there is no password.\n");
 }
 
 std::string WanConsole::answer_line(const std::string& line) {

@@ -118,7 +118,7 @@ class LoadInto(unittest.TestCase):
     def test_refuses_another_model_by_name(self):
         with self.assertRaisesRegex(ValueError, "has 3.weight, but the model does not"):
             self.weights(**{"3.weight": torch.ones(1)}).load_into(self.model)
-        with self.assertRaisesRegex(ValueError, "the model has the parameter 0.bias, and .* has not"):
+        with self.assertRaisesRegex(ValueError, "the model has the parameter 0.bias, but .* does not"):
             self.weights(**{"0.bias": None}).load_into(self.model)
 
 

@@ -87,7 +87,7 @@ class Changed(unittest.TestCase):
     def test_one_that_is_frozen_or_new_is_named_with_what_to_do(self):
         self.refused(lambda model: model.bias.requires_grad_(False), "the parameter bias has no requires_grad now. Set it back .*set_adapter")
         self.refused(lambda model: model.register_parameter("also", torch.nn.Parameter(torch.zeros(1))),
-                     "the parameter also has requires_grad now. .* is in the model when Run is entered and keeps requires_grad")
+                     "the parameter also has requires_grad now. .* have it in the model when Run is entered, let it keep requires_grad")
 
 
 class Shared(unittest.TestCase):

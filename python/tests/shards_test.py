@@ -61,7 +61,7 @@ class Copies(unittest.TestCase):
 
     def test_ranks_with_other_values_are_told_by_name(self):
         self.assertRegex(told_apart([beginnings(self.model(1)), {}, beginnings(self.model(2))]),
-                         "^rank 2 of this region has other values of weight than rank 0, .* use fully_shard")
+                         "^rank 2 of this region has other values of weight than rank 0: .* use fully_shard")
 
 
 if __name__ == "__main__":

@@ -105,7 +105,7 @@ class Audit(EndToEnd):
         self.run_that_keeps_everything(steps=5)  # one round: its snapshot has the numbers
         output = self.run_causeway("replay", self.out, "--set", "outer.lr=0.5", code=4)
         self.assertIn("the first difference is in round 0", output)
-        self.assertIn("another one was signed by", output)
+        self.assertIn("another state was signed by", output)
         self.assertRegex(output, r"differs first in anchor, transformer\.wte\.weight, element \d+: ")
         self.assertIn("NOT the ledger's states", output)
 

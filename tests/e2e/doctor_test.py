@@ -119,7 +119,7 @@ class Doctor(RunByHand):
     def test_a_run_may_require_it(self):
         require = self.text(run=("[run]\n", "[run]\nrequire_doctor = true\n"))
         coordinator = self.coordinator(require, REGIONS[0], "--found")
-        self.assertIn("it has not run here", self.finish(coordinator, code=2))
+        self.assertIn("` has not run here", self.finish(coordinator, code=2))
         self.findings(self.start_doctor(require, REGIONS[0], wait=0))
         coordinator = self.coordinator(require, REGIONS[0], "--found")
         self.assertIn("something that must be mended", self.finish(coordinator, code=2))
@@ -135,7 +135,7 @@ class Doctor(RunByHand):
         found = self.examine([self.file, self.text(lr=("lr = 3e-3", "lr = 4e-3")), self.text(data=('/text"', '/other-text"'))])
         self.assert_found(found["us-east"], "configuration of eu-west", "fail", r"inner.lr = 0.003 here, 0.004 in eu-west")
         self.assert_found(found["eu-west"], "configuration of us-east", "fail", r"inner.lr")
-        self.assert_found(found["us-east"], "data of ap-northeast", "fail", "not the files that are here")
+        self.assert_found(found["us-east"], "data of ap-northeast", "fail", "not the same files as here")
         self.assert_found(found["us-east"], "data of eu-west", "ok", "the same, every byte")
 
     def test_data_that_differs_in_one_byte_or_a_hole_in_its_middle(self):
@@ -146,9 +146,9 @@ class Doctor(RunByHand):
             (self.directory / f"large-{number}").write_bytes(data)
             views.append(self.text(data=('/text"', f'/large-{number}"')))
         for number, (flags, grade, text) in enumerate((
-                ((), "fail", "not the files that are here"),
+                ((), "fail", "not the same files as here"),
                 (("--set", "data.digest_gib=0.01"), "warn", "a sample is the same; the rest was not read"),
-                (("--set", "data.digest_gib=0.01", "--whole-data"), "fail", "not the files that are here"))):
+                (("--set", "data.digest_gib=0.01", "--whole-data"), "fail", "not the same files as here"))):
             children = [self.start_doctor(view, region, *flags, directory=self.directory / f"look-{number}" / region)
                         for region, view in zip(REGIONS, views)]
             found = self.findings(children[0])

@@ -91,7 +91,7 @@ class FollowPatches(FollowedRun):
         follower = self.another(config, "--by", "patches", "--region", REGIONS[0])
         there = self.directory / "whole" / "current.json"
         wait_until(there.exists, "a version", follower)
-        self.assertIn(f"{REGIONS[0]} sent other bytes than those of", follower.log.read_text())
+        self.assertIn(f"{REGIONS[0]} sent wrong bytes for", follower.log.read_text())
         self.assertEqual(read_json(there)["model_sha256"], right["model_sha256"])
         follower.kill()
         for worker in self.workers:

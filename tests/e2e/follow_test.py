@@ -158,7 +158,7 @@ class Follow(FollowedRun):
                 file.write(bytes([byte[0] ^ 1]))
         follower = self.follow(config, "--region", REGIONS[0])
         self.wait_for_version(1, follower)
-        self.assertIn(f"{REGIONS[0]} sent other bytes than those of", follower.log.read_text())
+        self.assertIn(f"{REGIONS[0]} sent wrong bytes for", follower.log.read_text())
         follower.kill()
         for worker in self.workers:
             worker.kill()
@@ -169,7 +169,7 @@ class Follow(FollowedRun):
         follower = self.follow(config)
         before = self.wait_for_version(1, follower)["version"]
         resource.prlimit(follower.pid, resource.RLIMIT_FSIZE, (4096, resource.RLIM_INFINITY))
-        wait_until(lambda: "the disk takes nothing" in follower.log.read_text(), "the follower to say so", follower)
+        wait_until(lambda: "the disk cannot be written to" in follower.log.read_text(), "the follower to say so", follower)
         self.assertTrue(self.model())
         resource.prlimit(follower.pid, resource.RLIMIT_FSIZE, (resource.RLIM_INFINITY, resource.RLIM_INFINITY))
         self.wait_for_version(before + 5, follower)

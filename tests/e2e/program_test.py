@@ -68,7 +68,7 @@ class Program(OwnTrainer):
         trap = self.directory / "trap"
         trap.write_text("worker.apply-told\n")
         output = self.try_it(self.program_config(), self.classifier, env={"CAUSEWAY_DIE_AT": str(trap)})
-        self.assertIn("no synchronous run to be compared with", output)
+        self.assertIn("no synchronous run to compare it with", output)
         self.assertIn(f"trained by {self.classifier}", output)
         self.check_losses()
         summary = read_json(self.out / "summary.json")

@@ -82,8 +82,8 @@ class WanHttp(HttpCase):
 
     def test_it_says_so_when_others_may_reach_it(self):
         _, said = self.start_wan("--map", f"us:eu=127.0.0.1:{self.server.port}", "--http", "0.0.0.0:0")
-        self.assertIn("Whoever reaches this port may change the WAN", said)
-        self.assertNotIn("Whoever reaches", self.child.log.read_text())
+        self.assertIn("Anybody who reaches this port can change the WAN", said)
+        self.assertNotIn("Anybody who reaches", self.child.log.read_text())
 
 
 if __name__ == "__main__":

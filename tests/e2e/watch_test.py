@@ -65,7 +65,7 @@ class Watch(RunByHand):
         self.assertEqual({self.status(region)["progress"]["val_loss"] for region in REGIONS}, {loss})
         self.assertRegex(self.run_causeway("status", directories[0].parent), rf"us-east .* {loss:.4f} .* finished")
         own = (directories[0] / "report.html").read_text()
-        self.assertIn("This page knows of one region alone", own)
+        self.assertIn("This page shows one region only", own)
         page = self.directory / "page.html"
         self.assertIn(str(page), self.run_causeway("report", *directories, "--out", page))
         html = page.read_text()

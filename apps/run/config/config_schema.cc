@@ -45,13 +45,13 @@ void add_run_keys(std::vector<Key<Config>>& keys) {
   keys.push_back(of_run(C::choice<diloco::InitialValues>(
       "run.initial", [](auto& c) -> auto& { return c.sync.rules.initial; },
       {{"founder", diloco::InitialValues::founder}, {"equal", diloco::InitialValues::equal}},
-      "What a run of programs begins with if their initial values differ. founder: the others take "
-      "those of the region that founded the run, and say so. equal: a program with other values is "
-      "refused, with the name of the first tensor that differs.")));
+      "For programs of your own: what the run begins with if their initial values differ. founder: "
+      "the others take those of the region that founded the run, and say so. equal: a program with "
+      "other values is refused, with the name of the first tensor that differs.")));
   keys.push_back(of_process(C::boolean(
       "run.require_doctor", [](auto& c) -> auto& { return c.requires_doctor; },
-      "A coordinator founds or joins the run only if `causeway doctor` has found nothing that "
-      "fails, with this configuration, in the region's directory, within the last day.")));
+      "A coordinator founds or joins the run only if `causeway doctor` ran within the last day, "
+      "with this configuration and directory, and found no failure.")));
 }
 
 Key<Config> tensor_codecs_key() {
@@ -120,10 +120,10 @@ void add_outer_mean(std::vector<Key<Config>>& keys) {
   keys.push_back(of_run(C::choice<Mean>(
       "outer.mean", [](auto& c) -> auto& { return c.outer.mean; },
       {{"all", Mean::all}, {"senders", Mean::senders}},
-      "Which contributions an element of the averaged pseudo-gradient is the mean of. all: all "
-      "that the round lists; an element that a sparse codec leaves out counts as zero. senders: "
-      "those that hold the element (docs/rounds.md, \"Weights\"); the same with dense codecs. Set "
-      "it only together with outer.optimizer; if that is auto, it is chosen.")));
+      "Over which contributions each element of the pseudo-gradient is averaged. all: all that the "
+      "round lists; an element that a sparse codec leaves out counts as zero. senders: those that "
+      "hold the element (docs/rounds.md, \"Weights\"); the same with dense codecs. Set it only "
+      "together with outer.optimizer; if that is auto, it is chosen.")));
 }
 
 void add_codec_keys(std::vector<Key<Config>>& keys) {

@@ -53,14 +53,14 @@ void add_device_keys(std::vector<Key<Config>>& keys) {
       "nothing. 1: the activation function's output. 2: the norms' outputs too."))));
   keys.push_back(of_built_in_trainer(of_process(C::boolean(
       "train.offload_outer_state", [](auto& c) -> auto& { return c.train.offload_outer_state; },
-      "On GPUs: anchor, outer momentum and residual stay in the host's memory and pass through the "
-      "GPU's in outer rounds, to save 12 bytes a parameter there (16 where the exchange "
+      "On GPUs: anchor, outer momentum and residual stay in the host's memory, and pass through "
+      "the GPU's in outer rounds, to save 12 bytes a parameter there (16 where the exchange "
       "overlaps)."))));
   keys.push_back(of_built_in_trainer(of_process(C::boolean(
       "train.time_products", [](auto& c) -> auto& { return c.train.time_products; },
-      "On GPUs: the first start on this machine that needs a product of matrices times cuBLASLt's "
-      "kernels for it, and notes the fastest in causeway/products of the user's cache "
-      "(docs/gpu.md)."))));
+      "On GPUs: the first start that needs a product of matrices on this machine measures which of "
+      "cuBLASLt's kernels is the fastest for it, and notes that in causeway/products of the user's "
+      "cache (docs/gpu.md)."))));
   keys.push_back(of_built_in_trainer(of_region(C::boolean(
       "train.stochastic_rounding", [](auto& c) -> auto& { return c.train.stochastic_rounding; },
       "On GPUs with model.precision bf16: the weights that are multiplied are rounded from the "

@@ -134,7 +134,7 @@ Prices prices_to_predict_with(const std::filesystem::path& file, const Config& c
   try {
     return load_prices(config.links.prices, known);
   } catch (const ConfigError& error) {
-    warnings.push_back("what traffic costs is left out, as links.prices cannot be used (" +
+    warnings.push_back("the cost of traffic is left out, because links.prices cannot be used (" +
                        std::string(error.what()) + "); --prices FILE names other prices");
     return {};
   }

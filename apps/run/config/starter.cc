@@ -10,8 +10,8 @@ namespace {
 
 constexpr std::string_view kAboutProgram = R"(#
 # The command starts your program in three regions on this machine. Each reads its place from its environment:
-# CAUSEWAY_REGION and CAUSEWAY_DIRECTORY (docs/worker-api.md). Its model, data and optimizer are its own business, so
-# there is no [model], no [data] and no [inner] here.
+# CAUSEWAY_REGION and CAUSEWAY_DIRECTORY (docs/worker-api.md). It has its own model, data and optimizer, so there is no
+# [model], no [data] and no [inner] here.
 )";
 
 constexpr std::string_view kAboutBuiltIn = R"(#
@@ -61,7 +61,7 @@ optimizer = "nesterov"
 lr = 1.0
 momentum = 0.6
 
-[codec]                 # how what the steps have changed is compressed: here to 8 bits for each parameter
+[codec]                 # how contributions are compressed: here to 8 bits for each parameter
 matrix = "dense:int8,block=128"
 )";
 
@@ -86,11 +86,11 @@ name = "first-run"
 seed = 1
 regions = ["us-east", "eu-west", "ap-northeast"]
 
-[defaults]              # of each link
+[defaults]              # for every link
 rate_mbit_s = 100
 rtt_ms = 80
 
-[[link]]                # one that is longer
+[[link]]                # a longer link
 a = "eu-west"
 b = "ap-northeast"
 rtt_ms = 200

@@ -102,11 +102,11 @@ nlohmann::ordered_json json_of(const Finding& finding) {
 }
 
 std::string unfit(const nlohmann::json& kept, const Config& config, double now_s) {
-  if (get<std::uint64_t>(kept, "failed") > 0) return "it found something that must be mended";
+  if (get<std::uint64_t>(kept, "failed") > 0) return "found something that must be mended";
   if (get<std::string>(kept, "settings_sha256") != diloco::settings_digest(shared_settings(config)))
-    return "it looked at another configuration";
+    return "looked at another configuration";
   const double age_s = now_s - get<double>(kept, "time_unix_s");
-  if (age_s > kFresh_s || age_s < -kFresh_s) return "that was more than a day ago";
+  if (age_s > kFresh_s || age_s < -kFresh_s) return "ran more than a day ago";
   return "";
 }
 
@@ -174,10 +174,10 @@ void keep(const Diagnosis& diagnosis, const std::filesystem::path& directory) {
 void require_doctor(const Config& config, const std::string& region,
                     const std::filesystem::path& directory) {
   const auto kept = parse_object(read_text_file(directory / kFile));
-  const std::string problem = kept ? unfit(*kept, config, unix_seconds()) : "it has not run here";
+  const std::string problem = kept ? unfit(*kept, config, unix_seconds()) : "has not run here";
   if (problem.empty()) return;
-  throw ConfigError("run.require_doctor is set, and of `causeway doctor --region " + region +
-                    "`: " + problem +
+  throw ConfigError("run.require_doctor is set, but `causeway doctor --region " + region + "` " +
+                    problem +
                     "; run it in all regions at the same time, with this "
                     "configuration and directory");
 }

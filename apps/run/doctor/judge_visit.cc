@@ -62,8 +62,7 @@ Finding judge_address(const std::string& name, const Neighbour& neighbour, const
   const Card& own = side.card;
   if (neighbour.address.host.empty() && side.advertise.host.empty())
     return warn(subject,
-                "it has none, nor has this region: what goes between the two goes by way of a "
-                "third region",
+                "neither it nor this region has one: their traffic goes by way of a third region",
                 "give one of the two an address that the other can dial, if it can have one: that "
                 "is quicker, and no third region can stop it");
   if (neighbour.address.host.empty())
@@ -104,7 +103,7 @@ void judge_data(const std::string& name, const SharedData& theirs, const SharedD
   const bool whole = !theirs.whole.empty() && !own.whole.empty();
   const bool same = whole ? theirs.whole == own.whole : theirs.sample == own.sample;
   findings.push_back(
-      !same   ? fail(subject, "not the files that are here",
+      !same   ? fail(subject, "not the same files as here",
                      "copy the same files to all regions, or give each data_files of its own")
       : whole ? ok(subject, "the same, every byte")
               : warn(subject, "a sample is the same; the rest was not read",
@@ -130,7 +129,7 @@ void judge_configuration(const std::string& name, const Card& theirs, const Card
   }
   if (!others.empty())
     findings.push_back(warn("packages of " + name, others,
-                            "install the same versions where bits are to be compared"));
+                            "install the same versions if regions are to compute the same bits"));
 }
 
 void judge_clock(const std::string& name, const Neighbour& neighbour, Findings& findings) {

@@ -85,8 +85,8 @@ std::string to_string(const RoomNeed& need) {
   text += bytes_text(need.records) + " of ledger, events.jsonl, tensorboard/ and compression.jsonl";
   if (need.archives && need.archive == 0)
     text +=
-        "; beside that the archive, which nobody knows before the program tells its tensors: it "
-        "grows by the payloads of all regions in every round";
+        "; and the archive, which grows by the payloads of all regions in every round: its size is "
+        "known only when the program has told its tensors";
   return text;
 }
 

@@ -167,7 +167,8 @@ asio::awaitable<void> follow(asio::any_io_executor executor, const Config& confi
       trouble =
           error.code() == std::errc::io_error
               ? fmt::format("cannot go on: {}; it tries again", error.what())
-              : fmt::format("the disk takes nothing: {}; it goes on when it does", error.what());
+              : fmt::format("the disk cannot be written to: {}; following goes on once it can",
+                            error.what());
     }
     spdlog::error("{}", trouble);
     report.change([&](FollowFigures& figures) { figures.trouble = trouble; });

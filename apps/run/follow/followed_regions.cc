@@ -151,15 +151,14 @@ asio::awaitable<bool> FollowedRegions::fetch_from(FollowerLink& link, inter::Blo
   } catch (const std::system_error& error) {
     if (error.code() != inter::Errc::hash_mismatch) throw;
     liars_.insert(link.region());
-    spdlog::error("{} sent other bytes than those of {}: another region is asked for them",
-                  link.region(), inter::to_string(blob));
+    spdlog::error("{} sent wrong bytes for {}: another region is asked for them", link.region(),
+                  inter::to_string(blob));
   }
   co_return false;
 }
 
 void FollowedRegions::drop_liars() {
-  for (const std::string& liar : std::exchange(liars_, {}))
-    drop(liar, "it sent other bytes than it should");
+  for (const std::string& liar : std::exchange(liars_, {})) drop(liar, "it sent wrong bytes");
 }
 
 void FollowedRegions::drop(const std::string& region, const std::string& why) {

@@ -21,7 +21,7 @@ diloco::Layout layout_in(const Config& config, const fs::path& snapshot) {
   const bool other = config.built_in_trainer() &&
                      intra::fingerprint(*layout) !=
                          intra::fingerprint(diloco::Layout(intra::parameter_tensors(config.model)));
-  if (other) reader.refuse("has not the tensors of the configured model");
+  if (other) reader.refuse("does not have the tensors of the configured model");
   return std::move(*layout);
 }
 

@@ -117,7 +117,7 @@ SignedLedger::Signatures SignedLedger::signers(const ToldEntries& told,
     if (one.entries != last || at != told.size() || !counts) continue;
     const inter::VerifyingKey key(one.certificate, one.region, context);
     if (!key.verify(diloco::signed_content(hash), one.signature))
-      refuse_answer("what it says that " + one.region + " signed has another signature");
+      refuse_answer("the signature that it gives for " + one.region + " is wrong");
     signatures[one.region] = one;
   }
   return signatures;

@@ -40,9 +40,9 @@ void refuse_uncarried(const diloco::Membership& membership, const diloco::Member
   const Others others = others_of(membership, asked);
   if (!asked.address.empty() || others.dial_only.empty() || !others.carriers.empty()) return;
   throw ConfigError(
-      fmt::format("NAME {0}: without an address it cannot be linked to {1}, which nobody can dial "
-                  "either, and no other region that can be dialled could carry what goes between "
-                  "them. Give {0} an address (HOST:PORT), or first one to {1}",
+      fmt::format("NAME {0}: without an address it cannot be linked to {1}, because nobody can "
+                  "dial either side; and no other region that can be dialled could pass on their "
+                  "traffic. Give {0} an address (HOST:PORT), or first one to {1}",
                   asked.region, others.dial_only));
 }
 
@@ -61,8 +61,8 @@ std::string dial_only_warning(const diloco::Membership& membership, const diloco
   const Others others = others_of(membership, asked);
   if (!asked.address.empty() || others.dial_only.empty()) return {};
   return fmt::format(
-      "nobody can dial {0}, nor {1}: what goes between them goes by way of a third region ({2}), "
-      "and stops while none of these has links to both. If anybody can dial {0}, give its address",
+      "nobody can dial {0} or {1}: their traffic goes by way of a third region ({2}), and stops "
+      "while none of these has links to both. If anybody can dial {0}, give its address",
       asked.region, others.dial_only, others.carriers);
 }
 
@@ -73,13 +73,12 @@ std::string why_not_taken(const std::string& status_json, std::chrono::seconds p
       patience.count());
   const auto status = parse_object(status_json);
   if (status && get<std::string>(*status, "leader").empty())
-    return untaken +
-           fmt::format(
-               "it has no leader, who alone can take it. This region waits for {}. If most "
-               "of the regions that vote are out of reach, mend their links and ask again; "
-               "if they are lost for good, no change can be taken any more: "
-               "docs/life-of-a-run.md, \"Most regions are lost for good\"",
-               get<std::string>(*status, "waiting"));
+    return untaken + fmt::format(
+                         "it has no leader, and only a leader can take it. This region waits for "
+                         "{}. If most of the regions that vote are out of reach, mend their links "
+                         "and ask again; if they are lost for good, no change can be taken any "
+                         "more: docs/life-of-a-run.md, \"Most regions are lost for good\"",
+                         get<std::string>(*status, "waiting"));
   const std::string reachable =
       untaken +
       "most of its regions must be reachable (`causeway status`), and a removal must leave enough "
@@ -88,9 +87,9 @@ std::string why_not_taken(const std::string& status_json, std::chrono::seconds p
   if (!leader.empty() && leader == get<std::string>(*status, "region"))
     return reachable + "This region leads: its coordinator.log says what it waits for";
   return reachable + "Ask at the leader" + (leader.empty() ? "" : ", which is " + leader) +
-         ". Elsewhere the word of one region is too little to remove one that votes, to change "
-         "another one's address, or to add one while another has no vote yet: then more than half "
-         "of the other regions must ask";
+         ". Elsewhere one region alone cannot remove a region that votes, change the address of "
+         "another one, or add one while another has no vote yet: more than half of the other "
+         "regions must ask";
 }
 
 }  // namespace causeway::run

@@ -63,8 +63,8 @@ void ProofReport::tell(const std::string& region, const Tally& tally) {
                    tally.proven, tally.drawn(), tally.results()));
   if (tally.proven < tally.listed)
     say_(
-        fmt::format("  {} of {} without a proof: as after a restart in the middle of a round, or "
-                    "of whoever does not want to be checked",
+        fmt::format("  {} of {} without a proof: a restart in the middle of a round leaves none, "
+                    "and so does a region that does not want to be checked",
                     tally.listed - tally.proven, region));
   if (tally.same + tally.differ > 0) {
     result_.checked = true;

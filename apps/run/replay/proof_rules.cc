@@ -11,7 +11,7 @@ namespace causeway::run {
 namespace {
 
 constexpr const char* kGiveFile =
-    "give the run's configuration, from whom you trust, with --config FILE";
+    "give the run's configuration, from somebody you trust, with --config FILE";
 
 // Regions may join and leave; the ledger says who took part.
 std::string rules_of(const Config& config) {

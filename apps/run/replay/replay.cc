@@ -144,7 +144,7 @@ class Replayer {
         state_.version - 1));
     const ReplaySource::Signers signers = source_.signers(state_.version, state_.digest);
     if (!signers.same.empty()) say("the computed state was signed by " + names_text(signers.same));
-    if (!signers.other.empty()) say("another one was signed by " + names_text(signers.other));
+    if (!signers.other.empty()) say("another state was signed by " + names_text(signers.other));
     const auto [first, last] = source_.states().equal_range(state_.version);
     bool told = false;
     for (auto kept = first; kept != last; ++kept) {

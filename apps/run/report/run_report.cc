@@ -69,9 +69,9 @@ std::string summary(const Regions& regions) {
 // Of those that are done, the parameters; of all, the state after each round that several applied.
 std::string sameness(const Regions& regions) {
   if (regions.size() < 2)
-    return "<p>This page knows of one region alone: <code>causeway report</code> with the "
-           "directories of all regions compares them, and <code>causeway verify</code> does so by "
-           "what they signed.</p>\n";
+    return "<p>This page shows one region only. <code>causeway report</code> with the directories "
+           "of all regions compares them, and <code>causeway verify</code> compares what they "
+           "signed.</p>\n";
   std::map<std::uint64_t, std::size_t> agreed;
   std::string digest;
   for (const RegionHistory& region : regions) {

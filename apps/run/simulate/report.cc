@@ -118,19 +118,18 @@ std::string verdicts(const Summary& s) {
     out += "  The simulated WAN did not keep up. " + to_string(*s.facts.wan_verdict) + ".\n";
   if (s.by_program()) {
     out +=
-        "  A program of your own trained. It has no synchronous run to be compared with, and only "
-        "it "
-        "can\n  measure a validation loss.\n";
+        "  Your own program trained. There is no synchronous run to compare it with, and only the "
+        "program\n  itself can measure a validation loss.\n";
   }
   if (s.facts.restarts > 0) out += fmt::format("  Processes restarted: {}.\n", s.facts.restarts);
   if (s.timed_steps) {
     out +=
-        "  Steps were timed waits, not training (train.timed_step_ms): only utilisation means "
-        "something.\n";
+        "  Steps were timed waits, not training (train.timed_step_ms): only the utilisation is of "
+        "use.\n";
   } else {
     out += fmt::format(
-        "  Utilisation is not that of separate machines: all regions shared {} here, and one "
-        "that waits\n  lends them to the others.{}\n",
+        "  Separate machines would have another utilisation: here all regions shared {}, and those "
+        "that\n  waited left them to the others.{}\n",
         cores_of(s), s.by_program() ? "" : " train.timed_step_ms measures it.");
   }
   return out;
@@ -257,7 +256,7 @@ std::string report_html(const Summary& s, const std::vector<Sample>& samples,
       escape_html(s.codec), s.outer, s.variant, escape_html(s.facts.wan), s.seed, s.facts.restarts);
   if (s.by_program()) {
     out += "<p>Trained by <code>" + escape_html(s.facts.worker) +
-           "</code>. Such a program has no synchronous run to be compared with.</p>\n";
+           "</code>. There is no synchronous run to compare such a program with.</p>\n";
   }
   out += s.identical ? "<p class=\"good\">All regions hold the same bits, after every round and at "
                        "the end.</p>\n"
@@ -269,8 +268,8 @@ std::string report_html(const Summary& s, const std::vector<Sample>& samples,
   out += comparison_html(s) + regions(s) + figures(s);
   if (!s.timed_steps) {
     out += fmt::format(
-        "<p>All regions shared {}, and one that waits lends them to the others: utilisation "
-        "is not that of separate machines.</p>\n",
+        "<p>All regions shared {}, and those that waited left them to the others: separate "
+        "machines would have another utilisation.</p>\n",
         cores_of(s));
   }
   out += k_changes_html(s.k_changes);
@@ -292,8 +291,8 @@ std::string report_html_so_far(const View& view, const std::vector<Sample>& samp
   std::string out = kHtmlHead;
   out += fmt::format(
       "<meta http-equiv=\"refresh\" "
-      "content=\"10\"><title>{}</title></head><body>\n<h1>{}</h1>\n<p>It goes on: {}, {} so far{}; "
-      "{} sent over the WAN{}; restarts {}.</p>\n",
+      "content=\"10\"><title>{}</title></head><body>\n<h1>{}</h1>\n<p>The run goes on: {}, {} so "
+      "far{}; {} sent over the WAN{}; restarts {}.</p>\n",
       title, title, escape_html(view.phase), format_duration(view.elapsed_s),
       view.remaining_s < 0 ? "" : ", about " + format_duration(view.remaining_s) + " left",
       format_bytes(double(view.wan_bytes)),

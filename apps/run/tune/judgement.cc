@@ -39,7 +39,7 @@ void warn_of_lockstep(Tuning& tuning) {
   tuning.warnings.push_back(
       "this assumes that synchronising every step needs as many steps as K = " +
       format_fixed(tuning.price.k_reference, 0) +
-      ". It may need fewer, so what is saved against it is an upper bound" + to_calibrate(tuning));
+      ". It may need fewer: then less is saved than this says" + to_calibrate(tuning));
 }
 
 // What others than the configured one need.
@@ -80,7 +80,7 @@ void judge_price(Tuning& tuning) {
       calibration.steps, calibration.k, kCalibrationRatio * calibration.k));
   if (calibration.fit.lockstep_factor) {
     tuning.reasons.push_back(fmt::format(
-        "synchronising every step needs {} times the steps of K = {}, measured with them",
+        "synchronising every step needs {} times the steps of K = {}, measured in the same runs",
         with_error(*calibration.fit.lockstep_factor, calibration.fit.lockstep_error, 2),
         calibration.k));
   } else {
@@ -135,8 +135,9 @@ void judge_exchange(Tuning& tuning, const diloco::tuner::Row& row) {
       (row.exchange == ExchangeKind::automatic && tuning.regions.size() >= diloco::kShardedFrom);
   if (shards && tuning.exchange == ExchangeKind::full) {
     tuning.warnings.emplace_back(
-        "sharded rounds round each sum once more, whose price in steps was not measured, and what "
-        "misses its round is not listed later (docs/rounds.md, \"What is different\")");
+        "sharded rounds round each sum once more; how many steps that costs was not measured. A "
+        "contribution that misses its round is not listed later (docs/rounds.md, \"What is "
+        "different\")");
   }
   const bool may_shard = tuning.exchange == ExchangeKind::full && !is_sparse(row.codec) &&
                          row.overlap.variant != diloco::tuner::Variant::eager;
@@ -155,7 +156,7 @@ void judge_against_lockstep(Tuning& tuning) {
   tuning.warnings.push_back("synchronising every step is predicted to be quicker: " +
                             format_duration(tuning.synchronous_time_s()) + " against " +
                             format_duration(tuning.recommended().time_to_loss_s) +
-                            ". Over links this fast, exchanging rarely saves traffic, not time");
+                            ". Over links this fast, a large K saves traffic, but no time");
 }
 
 void judge_choice(Tuning& tuning) {
@@ -216,9 +217,8 @@ void judge_runner_up(Tuning& tuning) {
       "recommended one for {}",
       next->k, describe(*next),
       later > 0 ? percent(later) + " later"
-                : percent(-later) +
-                      " sooner, which is too little to count: then less overlap, full exchanges, "
-                      "then more bits are preferred",
+                : percent(-later) + " sooner, which is too little to count: among equals, less "
+                                    "overlap is preferred, then full exchanges, then more bits",
       percent(next->utilisation), percent(best.utilisation)));
 }
 
@@ -245,8 +245,8 @@ void judge_probe(Tuning& tuning) {
   if (probe.steps == 0 || probe.step_deviation_s <= kNoisy * probe.step_s) return;
   tuning.warnings.push_back(
       "steps of the probe took " + with_error(1e3 * probe.step_s, 1e3 * probe.step_deviation_s, 1) +
-      " ms: something else uses this host, and everything below follows from that figure. Repeat "
-      "it on a quiet host, or with more seconds (--probe), or give the time (--step-ms)");
+      " ms: something else uses this host, and all predictions depend on that figure. Repeat it on "
+      "a quiet host, or with more seconds (--probe), or give the time (--step-ms)");
 }
 
 void judge_times(Tuning& tuning, const Comparison& comparison) {

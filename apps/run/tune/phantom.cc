@@ -119,9 +119,9 @@ wan_sim::Scenario with_regions(const wan_sim::Scenario& links, std::size_t count
   out.regions.clear();
   for (std::size_t i = 0; i < count; ++i) out.regions.push_back(name_at(places, i));
   if (std::set(out.regions.begin(), out.regions.end()).size() < count) {
-    throw ConfigError(
-        fmt::format("--regions {}: {} has a region whose name another place's would get; rename it",
-                    count, links.file.string()));
+    throw ConfigError(fmt::format(
+        "--regions {}: {} has a region with a name that is needed for another one; rename it",
+        count, links.file.string()));
   }
   if (count < places.size()) return out;
   if (!links.timeline.empty() || !links.traces.empty() || !links.hosts.empty()) {
@@ -150,16 +150,16 @@ wan_sim::Scenario links_of_phantom(const std::filesystem::path& file, const Phan
                                 : links_of_profile(file, regions);
   if (const std::string left_out = leave_out_packets(links); !left_out.empty()) {
     warnings.push_back(
-        "of the links only rate, delay and jitter count, as if enough connections "
-        "filled them; left out: " +
+        "only the rate, delay and jitter of the links count, as if enough connections filled them; "
+        "left out: " +
         left_out);
   }
   if (phantom.region_bytes_per_s > 0) {
     limit_regions(links, phantom.region_bytes_per_s);
   } else if (links.hosts.empty()) {
     warnings.emplace_back(
-        "every link has its rate for itself, however many a region has; --region-mbit-s says what "
-        "a region sends in all");
+        "every link has its full rate, however many links a region has; --region-mbit-s limits "
+        "what a region sends in all");
   }
   return links;
 }
@@ -185,10 +185,10 @@ Probe probe_phantom(const Config& config, const Phantom& phantom, const ProbeOpt
     out.codecs.push_back(std::move(codec));
   }
   if (phantom.codec_bytes_per_s <= 0) {
-    warnings.push_back("encoding and applying take what they take on this machine for " +
+    warnings.push_back("the times of encoding and applying are those of this machine for " +
                        format_count(layout.parameter_count()) + " parameters, " +
                        format_fixed(times, 0) +
-                       " times; --codec-gb-s says how fast the regions' machines are");
+                       " times as long; --codec-gb-s says how fast the regions' machines are");
   }
   return out;
 }

@@ -167,9 +167,10 @@ class Planner {
       return recorded_links(run_, config_);
     } catch (const ConfigError& error) {
       if (options_.links.empty()) throw;
-      out_.warnings.push_back(std::string("the plan cannot add what the run's machines took "
-                                          "beyond the rehearsal: ") +
-                              error.what());
+      out_.warnings.push_back(
+          std::string(
+              "the plan leaves out the time that the run's machines took beyond the rehearsal: ") +
+          error.what());
       return std::nullopt;
     }
   }

@@ -331,7 +331,7 @@ std::string tuning_text(const Tuning& tuning) {
   if (tuning.forecast.topology_gain_s > 0.01) {
     out += "  by latency and bandwidth alone an exchange takes " +
            format_fixed(tuning.forecast.topology_gain_s, 2) + " s less with " +
-           tuning.forecast.topology + " than directly, which links.topology = auto finds out\n";
+           tuning.forecast.topology + " than directly; links.topology = auto chooses it\n";
   }
   out += "Confidence: " + tuning.confidence + "\n";
   for (const std::string& reason : tuning.reasons) out += "  - " + reason + "\n";

@@ -92,8 +92,7 @@ class KeptFiles {
     const bool told = region.own && !region.own->finish_problem.empty();
     if (has_result && region.own && !region.own->finished && !told)
       findings_.lack(region.name() +
-                     " has a result, but no ledger/finished with its signature that says of which "
-                     "state");
+                     " has a result, but no signed ledger/finished that says of which state it is");
   }
 
   // ---- Snapshots ----
@@ -199,7 +198,7 @@ class KeptFiles {
     check_contributions(region);
     if (seen == 0) return;
     std::string line = fmt::format("{} of {} have the agreed state of their version", right, seen);
-    if (unknown > 0) line += "; of the last version nobody signed one";
+    if (unknown > 0) line += "; the others are of the last version, of which no state is signed";
     findings_.cover("state files of " + region.name(), line);
   }
 

@@ -78,7 +78,7 @@ class Verifier {
   void check_states(const AuditedRegion& region) {
     const std::string name = "states of " + region.name();
     if (!region.own)
-      return findings_.cover(name, "not compared, as no signature says which it had");
+      return findings_.cover(name, "not compared, as no signature says which states it had");
     for (const auto& [version, state] : region.own->wrong) {
       return findings_.differ(fmt::format(
           "{}: its state of version {} ({}) is not the agreed one ({}): {}", region.name(), version,
@@ -92,8 +92,8 @@ class Verifier {
     }
     const std::size_t right = region.own->right.size(), all = region.agreed.size();
     std::string line =
-        fmt::format("it signed the agreed one of {} of {}", right, count(all, "version"));
-    if (right < all) line += "; of the others it contributed none, so there is none to compare";
+        fmt::format("it signed the agreed state of {} of {}", right, count(all, "version"));
+    if (right < all) line += "; it contributed nothing from the others, so it signed none of them";
     findings_.cover(name, line);
     if (const std::size_t listed = contributed_since_its_disk_votes(region);
         listed > 0 && right == 0 && region.own->healed.empty())
@@ -158,9 +158,9 @@ class Verifier {
     }
     const std::size_t rounds = first.records.standing.size();
     for (const Records::Withdrawal& one : first.records.withdrawals)
-      findings_.say(
-          fmt::format("round {} was decided again by {}, without what no region had any more",
-                      one.round, describe(longest[one.entry], one.entry)));
+      findings_.say(fmt::format(
+          "round {} was decided again by {}, without the payloads that no region had any more",
+          one.round, describe(longest[one.entry], one.entry)));
     findings_.cover(
         "entries",
         fmt::format("{}, {} of them rounds; the first {} are the same in {}{}", longest.size(),
@@ -191,7 +191,7 @@ class Verifier {
     history_.last_state = signers.begin()->second;
     std::string names;
     for (const auto& [name, state] : signers) names += (names.empty() ? "" : ", ") + name;
-    findings_.cover(which, "the same by the signatures of " + names);
+    findings_.cover(which, "the same, as signed by " + names);
     for (const AuditedRegion& region : history_.regions) {
       if (!signers.contains(region.name()) && takes_part(region.name()))
         findings_.lack(fmt::format("{} signed no state of version {}, the last, as {} did",
@@ -218,7 +218,7 @@ class Verifier {
     for (const AuditedRegion& region : history_.regions) {
       if (!here.insert(region.name()).second)
         findings_.differ(region.ledger.directory.string() + " is of region " + region.name() +
-                         " like another directory: whose is it?");
+                         ", and so is another directory: name only the right one");
     }
     if (members() == nullptr) return;
     for (const diloco::Member& member : members()->members) {

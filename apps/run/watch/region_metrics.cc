@@ -83,24 +83,24 @@ void add_training(Families& out, const RegionStatus& status) {
   if (progress.has_loss())
     out.gauge("loss", "Training loss of the last inner step, nats per token.", progress.loss());
   if (progress.has_loss() || status.loss_not_finite)
-    out.gauge("loss_not_finite", "1 if that loss is NaN or infinite.",
+    out.gauge("loss_not_finite", "1 if the loss that the worker reported last is NaN or infinite.",
               status.loss_not_finite ? 1 : 0);
   if (progress.has_val_loss())
     out.gauge("validation_loss", "Loss of the newest validation, nats per token.",
               progress.val_loss());
   out.gauge("tokens_per_second", "Rate of the newest inner steps.", progress.tokens_per_s());
   out.counter("compute_seconds_total", "Time in inner steps.", progress.compute_s());
-  out.counter("wait_seconds_total", "Time in all but inner steps since training began.",
+  out.counter("wait_seconds_total", "Time in everything but inner steps since training began.",
               progress.wait_s());
   out.counter("in_region_seconds_total", "Part of compute: sums over the region's ranks.",
               progress.in_region_s());
   out.counter("outer_seconds_total", "Part of wait: encoding and applying.", progress.outer_s());
   if (progress.mfu() != 0)
-    out.gauge("mfu_ratio", "Share of what the region's devices can do at most.", progress.mfu());
-  out.gauge("worker_memory_peak_bytes", "Peak of rank 0's process.",
+    out.gauge("mfu_ratio", "Share of the peak arithmetic of the region's devices.", progress.mfu());
+  out.gauge("worker_memory_peak_bytes", "Peak memory of rank 0's process.",
             double(progress.memory_peak_bytes()));
   if (progress.device_memory_peak_bytes() != 0)
-    out.gauge("device_memory_peak_bytes", "Peak of rank 0's GPU.",
+    out.gauge("device_memory_peak_bytes", "Peak memory of rank 0's GPU.",
               double(progress.device_memory_peak_bytes()));
 }
 
@@ -112,19 +112,19 @@ void add_agreement(Families& out, const RegionStatus& status) {
   out.gauge("leader_known", "1 if the run has a leader.", status.leader.empty() ? 0 : 1);
   out.gauge("leads", "1 if this region leads.",
             !status.leader.empty() && status.leader == status.region ? 1 : 0);
-  out.gauge("abstains", "1 if it takes no part in the run while its storage fails.",
+  out.gauge("abstains", "1 if the region takes no part in the run while its storage fails.",
             status.abstains ? 1 : 0);
-  out.gauge("waiting", "1 if something is waited for.", status.waiting.empty() ? 0 : 1);
+  out.gauge("waiting", "1 if the region waits for something.", status.waiting.empty() ? 0 : 1);
   out.gauge("finished", "1 if the run is over here.", status.finished ? 1 : 0);
   // What stays in Prometheus when the process is gone. Another run may use its address later.
   out.gauge_of_process("ended_well", "1 if the process ends because the run is over.",
                        status.finished ? 1 : 0);
   out.gauge("rounds_behind", "Rounds in the ledger that the worker has not applied.",
             std::max(0.0, double(status.round) - double(status.version)));
-  out.gauge("falls_behind", "1 if it is so far behind that what it makes no longer counts.",
+  out.gauge("falls_behind", "1 if the region is so far behind that its work no longer counts.",
             status.falls_behind ? 1 : 0);
-  out.gauge("workers", "Workers that the region is to have.", status.workers);
-  out.gauge("workers_missing", "Workers that are not attached.",
+  out.gauge("workers", "Workers that the region should have.", status.workers);
+  out.gauge("workers_missing", "Workers that should be attached and are not.",
             double(status.missing_ranks.size()));
   out.gauge("spool_bytes", "Payloads and snapshots on disk.", double(status.spool_bytes));
   out.gauge("spool_capacity_bytes", "What sync.spool_gib allows.",
@@ -136,26 +136,28 @@ void add_link_totals(Families& out, const RegionStatus& status, const Prices& pr
   std::map<std::string, LinkTotals> all = status.removed_links;
   for (const auto& [peer, link] : status.links) all[peer] = diloco::link_totals(link);
   for (const auto& [peer, link] : all) {
-    out.counter("link_connects_total", "How often it came up.", double(link.connects), peer);
-    out.counter("link_sent_bytes_total", "At the sockets, TLS included.", double(link.tx_bytes),
-                peer);
+    out.counter("link_connects_total", "How often the link came up.", double(link.connects), peer);
+    out.counter("link_sent_bytes_total", "Bytes sent to the peer, at the sockets, TLS included.",
+                double(link.tx_bytes), peer);
     if (prices.given)
-      out.counter("egress_cost_total", "Of what was sent, in the currency of links.prices.",
+      out.counter("egress_cost_total",
+                  "Cost of what was sent to the peer, in the currency of links.prices.",
                   prices.of(status.region, peer, double(link.tx_bytes)), peer);
-    out.counter("link_received_bytes_total", "At the sockets, TLS included.", double(link.rx_bytes),
-                peer);
+    out.counter("link_received_bytes_total",
+                "Bytes received from the peer, at the sockets, TLS included.",
+                double(link.rx_bytes), peer);
   }
 }
 
 void add_links(Families& out, const RegionStatus& status) {
   for (const auto& [peer, link] : status.links) {
     out.gauge("link_up", "1 if the link is up.", link.up ? 1 : 0, peer);
-    out.gauge("link_detour",
-              "1 if the link is down and what regions say to each other goes by way of a third.",
+    out.gauge("link_detour", "1 if messages reach the peer by way of a third region.",
               link.via.empty() ? 0 : 1, peer);
     if (link.up && link.round_trip_ms > 0)
       out.gauge("link_round_trip_seconds", "Round trip.", 1e-3 * link.round_trip_ms, peer);
-    out.gauge("link_rate_bytes_per_second", "Of what is sent, as transfers showed it.",
+    out.gauge("link_rate_bytes_per_second",
+              "Rate of what is sent to the peer, as transfers showed it.",
               1e6 / 8 * link.rate_mbit_s, peer);
     out.gauge("link_retransmitted_ratio", "Share of segments sent again.", link.loss, peer);
   }
@@ -164,17 +166,18 @@ void add_links(Families& out, const RegionStatus& status) {
 // Every region says the same of the run.
 void add_egress(Families& out, const RegionStatus& status) {
   if (!status.egress) return;
-  out.counter("run_egress_cost_total", "Of what all regions sent, as far as this one heard.",
+  out.counter("run_egress_cost_total", "Cost of what all regions sent, as far as this one heard.",
               run_egress({status})->cost);
   if (!status.egress->limits.empty())
     out.gauge("budget_pauses", "1 if the open round lasts until there is new money.",
               status.egress->pauses ? 1 : 0);
   for (const EgressLimit& limit : status.egress->limits) {
-    out.gauge_of_period("budget_limit", "Most that egress may cost in the period, of the budget.",
+    out.gauge_of_period("budget_limit", "Most that egress may cost in the period, by the budget.",
                         limit.limit, limit.period);
     out.gauge_of_period("budget_spent", "What egress of all regions has cost in the period.",
                         limit.spent, limit.period);
-    out.gauge_of_period("budget_forecast", "What it will have cost at the end of the period.",
+    out.gauge_of_period("budget_forecast",
+                        "What egress of all regions will have cost at the end of the period.",
                         limit.forecast, limit.period);
   }
 }
@@ -250,22 +253,22 @@ std::string RegionMetrics::text(Clock::time_point now) const {
     const std::lock_guard lock(mutex_);
     out.counter("rounds_applied_total", "Rounds that the worker applied.", double(rounds_.applied));
     out.counter("rounds_without_own_total",
-                "Of them, those whose record lists no contribution of this region to it.",
+                "Rounds that the worker applied, without a contribution of this region.",
                 double(rounds_.without_own));
     out.counter("late_contributions_total",
-                "Contributions of earlier rounds that these rounds list, of any region.",
+                "Late contributions of any region that the applied rounds list.",
                 double(rounds_.late));
     since_round_s = std::max(0.0, std::chrono::duration<double>(now - rounds_.since).count());
     if (rounds_.applied > 0)
-      out.gauge("last_round_timestamp_seconds", "When the last one was applied.",
+      out.gauge("last_round_timestamp_seconds", "When the last round was applied.",
                 rounds_.applied_at_s);
   }
   if (auto status = read_status(directory_)) {
     keep_totals(*status);
     if (status->workers > 0)  // a witness applies none
       out.gauge("seconds_since_round",
-                "Since the last one was applied, or before the first since this process began. A "
-                "change of the host's date does not move it.",
+                "Time since the last round was applied, or before the first since this process "
+                "began. A change of the host's date does not move it.",
                 since_round_s);
     add_training(out, *status);
     add_agreement(out, *status);
@@ -292,8 +295,7 @@ std::string RegionMetrics::not_ready() const {
   if (status->lacks_workers()) return "no worker is attached";
   if (status->workers > 0 && !status->reported_unix_s) return "no worker has begun to work yet";
   if (status->falls_behind)
-    return fmt::format("it falls behind: it has applied {} rounds less than there are",
-                       status->round - status->version);
+    return fmt::format("it falls behind: it lacks {} rounds", status->round - status->version);
   return "";
 }
 

@@ -175,8 +175,8 @@ std::string why_behind(const RegionStatus& status) {
   if (!status.waiting.empty()) return "it waits for " + status.waiting;
   if (!status.worker_is_silent()) return "coordinator.log in its directory says what it waits for";
   return fmt::format(
-      "{} has said nothing for {} s, and its last word was \"{}\": somebody stopped it, it hangs, "
-      "or that takes so long",
+      "{} has said nothing for {} s; its last word was \"{}\". Somebody stopped it, it hangs, or "
+      "its work takes so long",
       status.speaker(), status.worker_silent_s, status.progress.phase());
 }
 
@@ -184,8 +184,9 @@ std::string missed_end_problem(const SeenRegion& region) {
   std::string names;
   for (const std::string& name : region.to_start) inter::append_item(names, name);
   return fmt::format(
-      "the run is over, and it lacks {} of its rounds: nobody runs any more who has them. Start "
-      "{}the coordinator{} of {} again until {} has finished; any region that has finished will do",
+      "the run is over, but this region lacks {} of its rounds, and no process that has them runs "
+      "any more. Start {}the coordinator{} of {} again until {} has finished; any region that has "
+      "finished will do",
       format_count(region.rounds_missed), region.runs ? "" : "its own coordinator and ",
       region.to_start.size() > 1 ? "s" : "", names, region.name);
 }
@@ -202,9 +203,8 @@ std::string problems(const std::vector<SeenRegion>& regions, const std::vector<R
     } else if (region.missed_end()) {
       lines += "! " + region.name + ": " + missed_end_problem(region) + "\n";
     } else if (region.falls_behind()) {
-      lines += "! " + region.name + ": it has applied " + format_count(region.rounds_behind) +
-               " rounds less than there are, and what it makes no longer counts; " +
-               why_behind(all[i]) + "\n";
+      lines += "! " + region.name + ": it lacks " + format_count(region.rounds_behind) +
+               " rounds, so its work no longer counts; " + why_behind(all[i]) + "\n";
     } else if (!region.is_well()) {
       lines += "! " + region.name + ": no coordinator runs; it wrote last at " +
                region.written_utc + ". Start it again to go on\n";
@@ -257,8 +257,8 @@ std::string region_page(const SeenRegion& region) {
     out << "  " << peer << ": " << state_of_link(link) << ", round trip " << round_trip_of(link)
         << ", " << link.tx_bytes << " bytes sent, " << link.rx_bytes << " received\n";
   if (region.falls_behind())
-    out << "  falls behind: it has applied " << region.rounds_behind
-        << " rounds less than there are, and what it makes no longer counts\n";
+    out << "  falls behind: it lacks " << region.rounds_behind
+        << " rounds, so its work no longer counts\n";
   if (region.hangs) out << "  HANGS: " << hang_problem(region, status) << "\n";
   if (region.starts) out << "  starts: reads its files; the above is what was written before\n";
   if (!region.runs) {

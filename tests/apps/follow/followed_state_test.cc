@@ -76,7 +76,7 @@ TEST_F(FollowedStateTest, OtherTensorNamesAreFoundWhereTheModelIsConfigured) {
   const diloco::Digest digest = write(diloco::Layout(tensors));
   EXPECT_EQ(failure(digest), "") << "a program's own model may have any";
   config_.data.files = {"text"};
-  EXPECT_THAT(failure(digest), HasSubstr("has not the tensors of the configured model"));
+  EXPECT_THAT(failure(digest), HasSubstr("does not have the tensors of the configured model"));
 }
 
 TEST_F(FollowedStateTest, TensorsThatTheFileCannotHoldAreRefusedBeforeTheyTakeMemory) {

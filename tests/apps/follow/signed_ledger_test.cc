@@ -278,7 +278,7 @@ TEST_F(SignedLedgerTest, SignaturesOfOthersAndForgedOnesDoNotCount) {
   const ToldEntries told = this->told(of_a);
   EXPECT_TRUE(signers(told, answer("stranger", history_, 0)).empty()) << "nobody configured it";
   EXPECT_THAT(failure([&] { signers(told, answer("b", history_, 0, "a")); }),
-              HasSubstr("has another signature"));
+              HasSubstr("the signature that it gives for"));
   FollowerAnswer disguised = answer("b", history_, 0, "a");
   disguised.heads[0].certificate = of_a.heads[0].certificate;
   EXPECT_THAT(failure([&] { signers(told, disguised); }), HasSubstr("is not"));

@@ -60,8 +60,8 @@ TEST(AskedMember, IsTakenByALeaderAlone) {
   EXPECT_THAT(why_not_taken("", patience), HasSubstr("most of its regions must be reachable"));
   EXPECT_THAT(why_not_taken("", patience), HasSubstr("Ask at the leader. "));
   EXPECT_THAT(why_not_taken(unled, patience),
-              HasSubstr("it has no leader, who alone can take it. This region waits for a leader, "
-                        "which cannot be elected."));
+              HasSubstr("it has no leader, and only a leader can take it. This region waits for a "
+                        "leader, which cannot be elected."));
 }
 
 TEST(T8AskedMember, WithoutAnAddressNeedsAThirdRegionWhereAnotherHasNone) {
@@ -75,9 +75,10 @@ TEST(T8AskedMember, WithoutAnAddressNeedsAThirdRegionWhereAnotherHasNone) {
 }
 
 TEST(T8AskedMember, WithoutAnAddressIsWarnedOfWhereAnotherHasNone) {
-  EXPECT_THAT(dial_only_warning(run_of("here:2"), {.region = "new"}),
-              HasSubstr("nobody can dial new, nor hidden: what goes between them goes by way of "
-                        "a third region (open)"));
+  EXPECT_THAT(
+      dial_only_warning(run_of("here:2"), {.region = "new"}),
+      HasSubstr(
+          "nobody can dial new or hidden: their traffic goes by way of a third region (open)"));
   EXPECT_EQ(dial_only_warning(run_of("here:2"), {.region = "new", .address = "there:1"}), "");
   EXPECT_EQ(dial_only_warning(run_of("here:2"), {.region = "hidden"}), "") << "it is the only one";
 }

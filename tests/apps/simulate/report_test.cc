@@ -70,7 +70,7 @@ TEST(ReportText, TellsWhatTheRunAchieved) {
 TEST(ReportText, CountsTheCoresThatWereShared) {
   Summary s = example();
   s.facts.cores = 1;
-  EXPECT_THAT(report_text(s, "", "x"), HasSubstr("all regions shared 1 core here"));
+  EXPECT_THAT(report_text(s, "", "x"), HasSubstr("all regions shared 1 core, and"));
 }
 
 TEST(ReportText, SaysSoWhenTheRegionsDiffer) {
@@ -106,7 +106,7 @@ TEST(ReportText, OfAProgramSaysThatThereIsNothingToCompareWith) {
   const std::string text = report_text(of_a_program(), "", "runs/x");
   EXPECT_THAT(text, HasSubstr("trained by torchrun train.py\n"));
   EXPECT_THAT(text, testing::ContainsRegex("training loss +2.0000 +not run"));
-  EXPECT_THAT(text, HasSubstr("no synchronous run to be compared with"));
+  EXPECT_THAT(text, HasSubstr("no synchronous run to compare it with"));
   for (const char* absent : {"validation loss  ", "skipped", "checkpoints/final", "timed_step_ms"})
     EXPECT_THAT(text, Not(HasSubstr(absent)));
 }

@@ -31,11 +31,11 @@ TEST_F(Verify, EqualRegionsRanOneHistory) {
       found.covered,
       ElementsAre(
           "certificates: " + certificates().string(),
-          "states of east: it signed the agreed one of 3 of 3 versions",
-          "states of west: it signed the agreed one of 3 of 3 versions",
+          "states of east: it signed the agreed state of 3 of 3 versions",
+          "states of west: it signed the agreed state of 3 of 3 versions",
           "entries: 3, 3 of them rounds; the first 3 are the same in 2 ledgers, signed in "
           "each",
-          "the state of version 3, the last: the same by the signatures of east, west",
+          "the state of version 3, the last: the same, as signed by east, west",
           "snapshot of east: of version 2, which has the agreed state",
           "snapshot of west: of version 2, which has the agreed state",
           "payloads: 0 of 6 are here and are what the records list; the others were not "
@@ -51,7 +51,7 @@ TEST_F(Verify, WithoutCertificatesNothingIsToldThatOnlyASignatureMakesTrue) {
   EXPECT_FALSE(found.complete);
   EXPECT_THAT(found.lines, Contains(HasSubstr("MISSING: signatures are not checked")));
   EXPECT_THAT(found.covered,
-              Contains("states of west: not compared, as no signature says which it had"));
+              Contains("states of west: not compared, as no signature says which states it had"));
   EXPECT_THAT(found.covered, Contains(HasSubstr("not all are known to be signed")));
   EXPECT_THAT(found.covered, Contains(HasSubstr("the last: not compared")));
 }
@@ -154,7 +154,7 @@ TEST_F(Verify, ARegionThatWasHealedRanTheSameHistory) {
   EXPECT_TRUE(found.same);
   EXPECT_THAT(found.lines, Contains("west: its state of version 1 was wrong, and was healed"));
   EXPECT_THAT(found.covered,
-              Contains(HasSubstr("states of west: it signed the agreed one of 2 of")));
+              Contains(HasSubstr("states of west: it signed the agreed state of 2 of")));
 }  // After the last round no record says what is agreed.
 TEST_F(Verify, NamesTheLastRoundIfItsResultsDiffer) {
   const Past west{.name = "west", .finish = [](diloco::Digest& state) { state[0] ^= 1; }};

@@ -76,9 +76,11 @@ TEST_F(RegionsAtTheEnd, NameOneThatNobodyCanTell) {
   EXPECT_TRUE(regions_[0].is_well());
   const std::string table = run_table(regions_);
   EXPECT_THAT(table, HasSubstr("MISSED THE END\n"));
-  EXPECT_THAT(table, HasSubstr("! asia: the run is over, and it lacks 4 of its rounds: nobody runs "
-                               "any more who has them. Start the coordinator of us again until "
-                               "asia has finished"));
+  EXPECT_THAT(
+      table,
+      HasSubstr(
+          "! asia: the run is over, but this region lacks 4 of its rounds, and no process that has "
+          "them runs any more. Start the coordinator of us again until asia has finished"));
   EXPECT_THAT(table, Not(HasSubstr(" left\n")));
   EXPECT_THAT(table, Not(HasSubstr("3.6 s")));
   EXPECT_THAT(run_json(regions_), HasSubstr("\"rounds_missed\": 4"));
