@@ -167,6 +167,16 @@ std::map<std::string, std::string> settings_in(const std::string& text) {
   return values;
 }
 
+namespace {
+
+// A region that lies may tell megabytes, and all of this is one line of a log.
+std::string shortened(const std::string& text) {
+  constexpr std::size_t kShownBytes = 500;
+  return text.size() <= kShownBytes ? text : text.substr(0, kShownBytes) + "...";
+}
+
+}  // namespace
+
 std::string config_differences(const PlacedSettings& ours, const PlacedSettings& theirs) {
   const auto here = settings_in(ours.text);
   const auto there = settings_in(theirs.text);
@@ -185,10 +195,10 @@ std::string config_differences(const PlacedSettings& ours, const PlacedSettings&
     const auto other = there.find(key);
     if (!differs(key)) continue;
     if (++count > kDifferencesShown) continue;
-    const std::string left = mine == here.end() ? "not set" : mine->second;
-    const std::string right = other == there.end() ? "not set" : other->second;
-    text += (text.empty() ? "" : "; ") + key + " = " + left + " " + ours.place + ", " + right +
-            " " + theirs.place;
+    const std::string left = mine == here.end() ? "not set" : shortened(mine->second);
+    const std::string right = other == there.end() ? "not set" : shortened(other->second);
+    text += (text.empty() ? "" : "; ") + shortened(key) + " = " + left + " " + ours.place + ", " +
+            right + " " + theirs.place;
   }
   if (count > kDifferencesShown) {
     text += fmt::format("; and {} more", count - kDifferencesShown);

@@ -56,11 +56,10 @@ std::string objection(const CoordinatorOptions& options) {
 // As the entries say that are whole, without a change to any file.
 Membership members_in(const std::filesystem::path& ledger) {
   Membership newest;
-  scan_entries(read_file(ledger / "records").value_or(""), read_run_id(ledger),
-               [&](const LedgerEntry& entry, std::size_t) {
-                 const auto* members = std::get_if<Membership>(&entry.entry.body);
-                 if (members != nullptr) newest = *members;
-               });
+  scan_records(ledger / "records", read_run_id(ledger), [&](const LedgerEntry& entry, std::size_t) {
+    const auto* members = std::get_if<Membership>(&entry.entry.body);
+    if (members != nullptr) newest = *members;
+  });
   return newest;
 }
 

@@ -10,7 +10,7 @@ namespace causeway::diloco {
 namespace {
 
 constexpr int kHeadsMax = 64, kWeightsMax = 64;
-constexpr int kEntriesMax = 1 << 16;  // each takes some 40 of an answer's kAnswerBytes
+constexpr int kAnswerEntriesMax = 1 << 16;  // each takes some 40 of an answer's kAnswerBytes
 
 template <typename Message>
 Message parsed(const std::string& bytes, const char* what) {
@@ -117,7 +117,8 @@ std::string serialize(const FollowerAnswer& answer) {
 
 FollowerAnswer parse_answer(const std::string& bytes) {
   const auto message = parsed<wire::FollowerAnswer>(bytes, "an answer to a follower");
-  if (message.entries_size() > kEntriesMax) throw_malformed("an answer with too many entries");
+  if (message.entries_size() > kAnswerEntriesMax)
+    throw_malformed("an answer with too many entries");
   if (message.heads_size() > kHeadsMax) throw_malformed("an answer with too many signatures");
   if (message.weights_size() > kWeightsMax) throw_malformed("an answer with too many weights");
   FollowerAnswer answer{.run_id = message.run_id(),

@@ -22,7 +22,7 @@ std::string CheckedSignatures::line() const {
 }
 
 // Of what the line says only the number is read: the rest must come out again.
-std::size_t CheckedSignatures::take(std::string_view records) {
+std::size_t CheckedSignatures::take(LedgerBytes& records) {
   const std::optional<std::string> bytes = read_file(file_);
   if (!bytes) return 0;
   const std::optional<std::string> said = line_without_checksum(*bytes);
@@ -34,10 +34,10 @@ std::size_t CheckedSignatures::take(std::string_view records) {
   std::from_chars(said->data(), said->data() + said->size(), count);
   std::size_t end = 0;
   while (entries_ < count) {
-    const std::optional<std::size_t> next = end_of_entry(records, end);
-    if (!next) break;
-    add(records.substr(end, *next - end));
-    end = *next;
+    const std::string_view entry = entry_at(records, end);
+    if (entry.empty()) break;
+    add(entry);
+    end += entry.size();
   }
   saved_ = entries_;
   if (line() == *said) return end;
@@ -51,9 +51,10 @@ void CheckedSignatures::add(std::string_view entry) {
   ++entries_;
 }
 
-void CheckedSignatures::add_up_to(Index entries, std::string_view records, std::size_t begin) {
+void CheckedSignatures::add_up_to(Index entries, LedgerBytes& records, std::size_t begin) {
   while (entries_ < entries) {
     const std::string_view entry = entry_at(records, begin);
+    if (entry.empty()) return;
     add(entry);
     begin += entry.size();
   }

@@ -12,6 +12,7 @@
 #include <string>
 #include <string_view>
 
+#include "diloco/ledger/ledger_bytes.h"
 #include "diloco/log/raft_log.h"
 #include "diloco/maths/digest.h"
 
@@ -24,12 +25,12 @@ class CheckedSignatures {
 
   // Begins with what the file says, and returns how many bytes of `records` that are. None if one
   // of them is another than it was, or another key was used. To be called once.
-  std::size_t take(std::string_view records);
+  std::size_t take(LedgerBytes& records);
   // The next entry, with its length: its signatures were checked, or made here.
   void add(std::string_view entry);
   // The same of `records` from `begin` on, which is where the next entry begins, up to this many
   // entries in all.
-  void add_up_to(Index entries, std::string_view records, std::size_t begin);
+  void add_up_to(Index entries, LedgerBytes& records, std::size_t begin);
 
   Index unsaved() const { return entries_ - saved_; }
   // What was added must be on disk. If there is no room for it, the next start takes longer.

@@ -11,6 +11,7 @@
 #include "diloco/files/checked_file.h"
 #include "diloco/files/error.h"
 #include "diloco/files/file_io.h"
+#include "diloco/ledger/ledger_bytes.h"
 #include "diloco/ledger/ledger_file.h"
 #include "diloco/log/wire.h"
 #include "diloco/maths/digest.h"
@@ -200,13 +201,17 @@ std::size_t sign_anew(std::string& bytes, const std::vector<WronglySigned>& wron
 // the signature vouched for: it stays if it is the state that the run agreed on.
 void Ledger::mend_signatures(const IsSigned& check) {
   const std::filesystem::path path = directory_ / "records";
-  std::string bytes = read_file(path).value_or("");
-  const std::size_t checked = checked_ ? checked_->take(bytes) : 0;
-  if (checked_ && checked == bytes.size()) return;
+  if (!std::filesystem::exists(path)) return;
+  std::size_t checked = 0;
+  if (checked_) {
+    LedgerBytes bytes(path);
+    checked = checked_->take(bytes);
+    if (checked == bytes.size()) return;
+  }
   Index entries = 0;
   std::vector<WronglySigned> wrong;
   std::map<Round, Digest> agreed;
-  scan_entries(bytes, run_id_, [&](const LedgerEntry& entry, std::size_t offset) {
+  scan_records(path, run_id_, [&](const LedgerEntry& entry, std::size_t offset) {
     ++entries;
     if (const auto* record = std::get_if<CommitRecord>(&entry.entry.body))
       agreed[record->round] = record->state;
@@ -214,6 +219,7 @@ void Ledger::mend_signatures(const IsSigned& check) {
     wrong.push_back({.index = entries, .offset = offset, .own = entry.own});
   });
   if (!wrong.empty()) {
+    std::string bytes = read_file(path).value_or("");
     const std::size_t unconfirmed = sign_anew(bytes, wrong, agreed, sign_);
     replace_file(path, bytes, Durability::on_disk);
     spdlog::error(
@@ -223,6 +229,7 @@ void Ledger::mend_signatures(const IsSigned& check) {
         path.string(), wrong.size(), entries, wrong.front().index, unconfirmed);
   }
   if (!checked_) return;
+  LedgerBytes bytes(path);
   checked_->add_up_to(entries, bytes, checked);
   checked_->save();
 }
@@ -233,8 +240,8 @@ void Ledger::open_records() {
   if (records_fd_ < 0) throw_errno("create", path);
   head_ = chain_start(run_id_);
   Membership newest;
-  const LedgerExtent extent = scan_entries(
-      read_file(path).value_or(""), run_id_, [&](const LedgerEntry& entry, std::size_t offset) {
+  const LedgerExtent extent =
+      scan_records(path, run_id_, [&](const LedgerEntry& entry, std::size_t offset) {
         head_ = entry.hash;
         note_offset(offset);
         const auto* members = std::get_if<Membership>(&entry.entry.body);

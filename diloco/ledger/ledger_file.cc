@@ -1,6 +1,7 @@
 #include "diloco/ledger/ledger_file.h"
 
 #include <algorithm>
+#include <optional>
 #include <string>
 #include <system_error>
 
@@ -9,6 +10,7 @@
 #include "diloco/files/checked_file.h"
 #include "diloco/files/error.h"
 #include "diloco/files/file_io.h"
+#include "diloco/ledger/ledger_bytes.h"
 #include "diloco/log/wire.h"
 #include "diloco/maths/digest.h"
 #include "inter/base/wire.h"
@@ -80,18 +82,24 @@ void throw_damaged(const std::filesystem::path& path, const std::string& what) {
           "forgot. Or move the directory away and start with --join");
 }
 
-LedgerExtent scan_entries(std::string_view bytes, const std::string& run_id,
-                          const VisitEntry& visit) {
+namespace {
+
+// `at(offset, length)`: of the `size` bytes.
+template <typename At>
+LedgerExtent scan(std::size_t size, const At& at, const std::string& run_id,
+                  const VisitEntry& visit) {
   LedgerExtent extent;
   Digest head = chain_start(run_id);
-  while (bytes.size() - extent.whole_bytes >= kLengthBytes) {
+  while (size - extent.whole_bytes >= kLengthBytes) {
     const std::size_t begin = extent.whole_bytes + kLengthBytes;
-    const std::size_t length = read_length(bytes, extent.whole_bytes);
-    if (bytes.size() - begin < length) break;
+    const std::string_view prefix = at(extent.whole_bytes, kLengthBytes);
+    if (prefix.size() < kLengthBytes) break;  // somebody cut the file meanwhile
+    const std::size_t length = read_length(prefix, 0);
+    if (size - begin < length) break;
     wire::LedgerEntry entry;
-    if (!follows(std::string(bytes.substr(begin, length)), head, entry)) {
+    if (!follows(std::string(at(begin, length)), head, entry)) {
       // Its length was on disk before its bytes.
-      if (begin + length == bytes.size()) break;
+      if (begin + length == size) break;
       extent.damage =
           fmt::format("the entry at byte {} does not follow the one before it", extent.whole_bytes);
       return extent;
@@ -100,13 +108,33 @@ LedgerExtent scan_entries(std::string_view bytes, const std::string& run_id,
     visit(unpack(entry), extent.whole_bytes);
     extent.whole_bytes = begin + length;
   }
-  extent.torn_bytes = bytes.size() - extent.whole_bytes;
+  extent.torn_bytes = size - extent.whole_bytes;
   return extent;
+}
+
+}  // namespace
+
+LedgerExtent scan_entries(std::string_view bytes, const std::string& run_id,
+                          const VisitEntry& visit) {
+  const auto at = [bytes](std::size_t offset, std::size_t length) {
+    return bytes.substr(offset, length);
+  };
+  return scan(bytes.size(), at, run_id, visit);
+}
+
+LedgerExtent scan_records(const std::filesystem::path& path, const std::string& run_id,
+                          const VisitEntry& visit) {
+  if (!std::filesystem::exists(path)) return {};
+  LedgerBytes bytes(path);
+  const auto at = [&bytes](std::size_t offset, std::size_t length) {
+    return bytes.at(offset, length);
+  };
+  return scan(bytes.size(), at, run_id, visit);
 }
 
 LedgerExtent scan_ledger(const std::filesystem::path& path, const std::string& run_id,
                          const VisitEntry& visit) {
-  LedgerExtent extent = scan_entries(read_file(path).value_or(""), run_id, visit);
+  LedgerExtent extent = scan_records(path, run_id, visit);
   if (!extent.damage.empty()) throw_damaged(path, extent.damage);
   return extent;
 }
@@ -116,6 +144,14 @@ std::vector<LedgerEntry> read_ledger(const std::filesystem::path& path, const st
   scan_ledger(path, run_id,
               [&entries](LedgerEntry entry, std::size_t) { entries.push_back(std::move(entry)); });
   return entries;
+}
+
+std::string_view entry_at(LedgerBytes& bytes, std::size_t offset) {
+  const std::string_view prefix = bytes.at(offset, kLengthBytes);
+  if (prefix.size() < kLengthBytes) return {};
+  const std::size_t whole = kLengthBytes + read_length(prefix, 0);
+  const std::string_view entry = bytes.at(offset, whole);
+  return entry.size() == whole ? entry : std::string_view();
 }
 
 std::optional<std::size_t> end_of_entry(std::string_view bytes, std::size_t offset) {

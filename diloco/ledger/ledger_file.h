@@ -20,6 +20,7 @@
 #include <string_view>
 #include <vector>
 
+#include "diloco/ledger/ledger_bytes.h"
 #include "diloco/log/messages.h"
 #include "diloco/log/planted_bug.h"
 #include "diloco/log/raft.h"
@@ -55,7 +56,10 @@ struct LedgerExtent {
 using VisitEntry = std::function<void(LedgerEntry entry, std::size_t offset)>;
 LedgerExtent scan_entries(std::string_view bytes, const std::string& run_id,
                           const VisitEntry& visit);
-// Of a file. Throws std::system_error (Errc::lineage) naming it and what is wrong if it is damaged.
+// Of a file, of which a part is in memory at a time. One that is not there has no entries.
+LedgerExtent scan_records(const std::filesystem::path& path, const std::string& run_id,
+                          const VisitEntry& visit);
+// The same. Throws std::system_error (Errc::lineage) naming it and what is wrong if it is damaged.
 LedgerExtent scan_ledger(const std::filesystem::path& path, const std::string& run_id,
                          const VisitEntry& visit);
 std::vector<LedgerEntry> read_ledger(const std::filesystem::path& path, const std::string& run_id);
@@ -76,6 +80,8 @@ std::string ledger_bytes(const std::string& entry, const Digest& hash,
 
 // The entry that begins at `offset`, and is whole, with its length.
 std::string_view entry_at(std::string_view bytes, std::size_t offset);
+// The same; empty: not all of it is there.
+std::string_view entry_at(LedgerBytes& bytes, std::size_t offset);
 // It, signed anew. Without `keeps_own` it no longer says what the
 // region contributed from.
 std::string signed_anew(std::string_view entry, bool keeps_own, const Sign& sign);

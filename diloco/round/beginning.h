@@ -7,6 +7,7 @@
 // state of version 0 into the log, as of a forked run, and everybody else takes its snapshot.
 #pragma once
 
+#include <cstddef>
 #include <map>
 #include <optional>
 #include <string>

@@ -126,6 +126,12 @@ TEST(ConfigDifferences, NameKeysThatOnlyOneSideHas) {
             "x = 1 here, not set in b; y = not set here, 2 in b");
 }
 
+TEST(ConfigDifferences, AreOfAReadableLengthWhateverSomebodyTells) {
+  const std::string much(5'000'000, 'x');
+  EXPECT_LT(config_differences({"x = 1\n", "here"}, {"x = " + much + "\n" + much, "in b"}).size(),
+            2'000U);
+}
+
 TEST(ConfigDifferences, SayWhereAChosenOuterStepComesFrom) {
   const std::string text =
       config_differences({"outer.lr = 1\n", "here"}, {"outer.lr = 0.7\n", "in b"});

@@ -1,9 +1,16 @@
 #include "diloco/ledger/ledger_file.h"
 
+#include <cstddef>
+#include <string>
+#include <utility>
+#include <vector>
+
 #include <gtest/gtest.h>
 
 #include "diloco/files/checked_file.h"
+#include "diloco/files/file_io.h"
 #include "diloco/maths/digest.h"
+#include "tests/support/temporary_directory.h"
 
 namespace causeway::diloco {
 namespace {
@@ -40,6 +47,42 @@ class RecoveryTest : public ::testing::Test {
   std::string records_;
   std::vector<Term> terms_;
 };
+
+// Of a file only a part is in memory. Entries lie across its ends, and one is larger than it.
+TEST(LedgerFile, GivesTheSameByPartsAsInOnePiece) {
+  const test::TemporaryDirectory directory(test::in_memory());
+  const auto file = directory.path() / "records";
+  EXPECT_EQ(scan_records(file, kRun, [](auto&&, std::size_t) {}).whole_bytes, 0U);
+  std::string bytes;
+  Digest head = chain_start(kRun);
+  for (const std::size_t size : {400'000, 700'000, 1, 3'000'000, 1'048'570, 1'048'580, 1}) {
+    CommitRecord record;
+    record.run_id = std::string(size, 'r');
+    const std::string content = content_of({.term = size, .body = record});
+    head = chain_next(head, content);
+    bytes += ledger_bytes(content, head, {}, {});
+  }
+  using Seen = std::vector<std::pair<Term, std::size_t>>;
+  for (const std::size_t torn : {0, 1, 100'000, 2'000'000}) {
+    const std::string part = bytes.substr(0, bytes.size() - torn);
+    replace_file(file, part, Durability::visible);
+    Seen by_parts, in_one_piece;
+    const LedgerExtent extent = scan_records(file, kRun, [&](const auto& entry, std::size_t at) {
+      by_parts.emplace_back(entry.entry.term, at);
+    });
+    const LedgerExtent whole = scan_entries(part, kRun, [&](const auto& entry, std::size_t at) {
+      in_one_piece.emplace_back(entry.entry.term, at);
+    });
+    EXPECT_EQ(by_parts, in_one_piece) << torn;
+    EXPECT_EQ(extent.whole_bytes, whole.whole_bytes);
+    EXPECT_EQ(extent.torn_bytes, whole.torn_bytes);
+  }
+  bytes[4'200'000] ^= 1;
+  replace_file(file, bytes, Durability::visible);
+  const LedgerExtent extent = scan_records(file, kRun, [](auto&&, std::size_t) {});
+  EXPECT_EQ(extent.damage, scan_entries(bytes, kRun, [](auto&&, std::size_t) {}).damage);
+  EXPECT_NE(extent.damage, "");
+}
 
 TEST_F(RecoveryTest, WholeFilesGiveWhatWasPromised) {
   const auto [promises, lost] =
