@@ -51,8 +51,7 @@ void ArchiveFill::keep_arrived() {
     return true;
   });
   if (!wanted_.empty() || fetched_ == 0) return;
-  spdlog::info("archive: {} payloads of rounds that this region was not there for were fetched",
-               fetched_);
+  spdlog::info("archive: fetched {} payloads of rounds in which this region was away", fetched_);
   fetched_ = 0;
 }
 
@@ -104,9 +103,10 @@ void ArchiveFill::ask(const std::vector<std::string>& up, TimePoint now) {
 
 void ArchiveFill::tell_of_gap() {
   spdlog::warn(
-      "archive: no region that is there has a payload of a round that this region was not there "
-      "for, as none of them has ledger.keep = \"all\", or those that have it are away. A replay "
-      "needs the directories of other regions as well. They are asked again every minute");
+      "archive: a payload of a round in which this region was away is missing, and no region "
+      "within reach has it: only regions with ledger.keep = \"all\" keep such payloads. The "
+      "regions are asked again every minute. Without it, a replay needs the directories of other "
+      "regions as well");
 }
 
 }  // namespace causeway::diloco

@@ -63,8 +63,8 @@ KeptSettings::KeptSettings(const std::filesystem::path& directory)
   before_ = without_sum(*written_);
   if (before_) return;
   spdlog::warn(
-      "{} is damaged: nobody can tell whether the settings of the run are still those that this "
-      "region had before. It is written anew",
+      "{} is damaged, so it is not known whether settings of the run have changed since the last "
+      "start. It is written anew",
       file_.string());
 }
 

@@ -51,7 +51,7 @@ inter::Endpoint endpoint_of(const Member& member) {
   try {
     return inter::parse_endpoint(member.address);
   } catch (const std::system_error& error) {
-    spdlog::warn("the address of {} in the run's log is none ({}): it is not dialled",
+    spdlog::warn("the address of {} in the run's log is not valid ({}): it is not dialled",
                  member.region, error.what());
     return {};
   }
@@ -213,7 +213,7 @@ bool PeerLinks::is_of_another_run(const std::string& peer, const std::string& ru
 
 void PeerLinks::change_run_id(const std::string& run_id) {
   if (!context_.ending.going_on()) return;
-  spdlog::warn("{}: was told that this is run {}, and nothing came of it: joins run {}",
+  spdlog::warn("{}: was told that this is run {}, but no record of it came: joins run {} instead",
                context_.options.region, context_.directory.ledger().run_id(), run_id);
   context_.directory.ledger().change_run_id(run_id);
   context_.ending.begin_again();

@@ -101,8 +101,8 @@ std::optional<RunOutcome> RegionDirectory::keep_settings() const {
   if (!of_records.empty() && holds_rounds(ledger_->raft())) {
     return RunOutcome{
         2,
-        "this run has rounds that were made with other settings, and only with those can they "
-        "be applied again: " +
+        "this run has rounds that were made with other settings, and can be applied again only "
+        "with those: " +
             of_records +
             ". Put back the values from before, in the files of all regions. If the other regions "
             "made rounds with the new values meanwhile, change nothing there: empty this region's "
@@ -254,7 +254,7 @@ std::string RegionDirectory::lacking_room(const std::vector<inter::BlobId>& want
   if (!least || error || room >= *least) return {};
   constexpr std::uint64_t kMega = 1'000'000;
   return fmt::format(
-      "; the disk with its directory has {} MB free, and they need at least {} MB: make room on it",
+      "; the disk of its directory has {} MB free, and at least {} MB are needed: make room on it",
       room / kMega, *least / kMega + 1);
 }
 

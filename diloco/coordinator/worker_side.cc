@@ -138,7 +138,7 @@ void WorkerSide::look_for_silence(steady_clock::time_point now) {
   }
   if (!silence_.look(now)) return;
   spdlog::warn(
-      "{}: {} has said nothing for {} s; its last word was \"{}\". It hangs, or that takes so "
+      "{}: {} has said nothing for {} s; its last word was \"{}\". It hangs, or its work takes so "
       "long. If its log stands still too, end it and start it again: the run goes on meanwhile",
       context_.options.region, speaker(), whole_seconds(silence_.lasts()),
       inter::printable(progress_.phase()));
@@ -146,7 +146,7 @@ void WorkerSide::look_for_silence(steady_clock::time_point now) {
 
 std::string WorkerSide::silence() const {
   if (!silence_.is_noted()) return {};
-  return fmt::format("a word of {}, for {} min now", speaker(),
+  return fmt::format("a sign of life from {}, for {} min now", speaker(),
                      whole_seconds(silence_.lasts()) / 60);
 }
 
@@ -233,8 +233,8 @@ void WorkerSide::see_off() {
   const bool held = all_applied_blobs(
       record, [this](const inter::BlobId& blob) { return context_.directory.spool().has(blob); });
   if (held) return carry_out(OrderApply{record});
-  server_->waiting_for(
-      fmt::format("the payloads of round {}, which are gone: the run is over", record.round));
+  server_->waiting_for(fmt::format(
+      "the payloads of round {}, which are not kept any more, as the run is over", record.round));
 }
 
 // The disk fails: the worker keeps its numbers in memory and does not need us for inner steps.
@@ -342,9 +342,9 @@ void WorkerSide::note_other_data(const std::optional<DataDigest>& now) {
     return short_name(data);
   };
   const std::string text = fmt::format(
-      "the data, of training or of validation, are not those that this region had before: now {}, "
-      "before {}. The next steps read the new ones. If that is not meant, stop this region and "
-      "give it the files of before",
+      "the data of this region, for training or for validation, has changed: now {}, before {}. "
+      "The next steps read the new data. If that is not meant, stop this region and give it the "
+      "old files",
       name(*now), name(*trained_on_));
   trained_on_ = now;
   spdlog::warn("{}: {}", context_.options.region, text);

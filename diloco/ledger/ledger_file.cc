@@ -77,9 +77,10 @@ void throw_damaged(const std::filesystem::path& path, const std::string& what) {
   throw std::system_error(
       make_error_code(Errc::lineage),
       path.string() + " is damaged (" + what +
-          "): restore the region's directory from a backup, and delete ledger/incarnation in it "
-          "before its first start if the run has other regions, or it votes with promises that it "
-          "forgot. Or move the directory away and start with --join");
+          "): restore the region's directory from a backup, or move it away and start with --join. "
+          "If the run has other regions, delete ledger/incarnation in the restored directory "
+          "before its first start: the backup does not know the votes that the region has given "
+          "since");
 }
 
 namespace {

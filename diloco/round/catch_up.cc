@@ -137,9 +137,8 @@ void CatchUp::look() {
   if (before || !chase_.in_vain() || needs_snapshot()) return;
   region_.out.note(
       Note::Severity::warning,
-      fmt::format("this region is {} rounds behind, and the run makes new ones more than half as "
-                  "quickly as they are applied here: a snapshot that spares it {} or more is taken "
-                  "as soon as there is one",
+      fmt::format("this region is {} rounds behind, and new rounds come more than half as fast as "
+                  "it applies them: it takes a snapshot as soon as one spares it {} rounds or more",
                   version - applied, chase_.window()));
 }
 
@@ -173,9 +172,9 @@ void CatchUp::note_loss(const Snapshot& target) {
   if (bytes == 0) return;
   region_.out.note(
       Note::Severity::warning,
-      fmt::format("nobody offers the snapshot of version {} any more, of which {} of {} bytes are "
-                  "here: a newer one is fetched. If this is said again and again, the run sends "
-                  "more than the links of this region carry: give it faster links, raise "
+      fmt::format("a newer snapshot is fetched, because no region offers that of version {} any "
+                  "more ({} of its {} bytes are here). If this repeats, the run sends more than "
+                  "the links of this region carry: give it faster links, raise "
                   "train.checkpoint_rounds, or choose a codec that sends less",
                   target.version, bytes, target.blob.size_bytes));
 }

@@ -150,11 +150,10 @@ void Leader::give_up_vote() {
   for (const std::string& region : vote_->unconfirmed()) {
     const Round until = region_.history.version() + kIgnoredRounds;
     if (!ignored_.insert_or_assign(region, until).second) continue;
-    region_.out.note(
-        Note::Severity::warning,
-        fmt::format("nobody could get the sum that only {} named: its sums do not count "
-                    "before round {}",
-                    region, until));
+    region_.out.note(Note::Severity::warning,
+                     fmt::format("nobody could get a sum that only {0} named: the sums of {0} do "
+                                 "not count before round {1}",
+                                 region, until));
   }
   decider_->be_strict();
   end_vote();
@@ -164,10 +163,11 @@ void Leader::end_vote() {
   const Round round = region_.history.version();
   for (const std::string& region : vote_->late()) {
     if (!late_.insert_or_assign(region, round + kLateRounds).second) continue;
-    region_.out.note(Note::Severity::warning,
-                     fmt::format("{0} kept round {1} waiting for its sums: in the next {2} rounds "
-                                 "another region is asked too if only {0} has not said a sum",
-                                 region, round, kLateRounds));
+    region_.out.note(
+        Note::Severity::warning,
+        fmt::format("{0} kept round {1} waiting for its sums: in the next {2} rounds another "
+                    "region is asked as well for a sum that only {0} has not given",
+                    region, round, kLateRounds));
   }
   vote_.reset();
 }

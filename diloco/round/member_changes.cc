@@ -52,7 +52,7 @@ void MemberChanges::ask(const ChangeMember& change, const std::string& by) {
   if (!change.remove &&
       !(inter::can_name_region(asked_for.region) && can_be_address(asked_for.address))) {
     return out_.note(Note::Severity::warning,
-                     by + " asks for a member whose name or address can be none: ignored");
+                     by + " asks for a member whose name or address is not valid: ignored");
   }
   const auto same = std::ranges::find_if(asked_, [&change](const Asked& asked) {
     return asked.change.remove == change.remove && asked.change.member == change.member;
@@ -66,8 +66,8 @@ void MemberChanges::ask(const ChangeMember& change, const std::string& by) {
   if (suffices(asked_.back()) || !change.remove) return;
   out_.note(Note::Severity::warning,
             by + " asks to remove " + change.member.region +
-                ". That takes the word of more members, or of the operator here, where the leader "
-                "is: run `causeway members remove` there, too, if it is to go");
+                ". More members must ask for that, or the operator here, at the leader. If it is "
+                "to go, run `causeway members remove` here too");
 }
 
 bool MemberChanges::suffices(const Asked& asked) const {

@@ -176,7 +176,7 @@ std::string ShardVote::waiting_for() const {
     shards += shards_[i].words.empty() ? 1 : 0;
     silent.merge(this->silent(i));
   }
-  return fmt::format("the sums of {} of {} shards of round {} ({} have not said theirs)", shards,
+  return fmt::format("the sums of {} of {} shards of round {} (missing from {})", shards,
                      shards_.size(), draft_.record.round, fmt::join(silent, ", "));
 }
 

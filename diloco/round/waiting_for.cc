@@ -35,8 +35,8 @@ std::string log_sentence(const Region& of) {
   for (const std::string& peer : of.peers.up()) inter::append_item(reachable, peer);
   if (reachable.empty()) return "the run's log: no region of the run can be reached";
   return fmt::format(
-      "the run's log from a leader, and none of those that can be reached ({}) is "
-      "one. If that stays so although all regions are up: {}",
+      "the run's log from a leader, but no region that can be reached ({}) leads. If that stays so "
+      "although all regions are up, see {}",
       reachable, kMostLostPage);
 }
 
@@ -45,9 +45,9 @@ std::string lost_sentence(const Region& of) {
   for (const std::string& region : of.agreement.raft().electorate().lost())
     inter::append_item(lost, region);
   return fmt::format(
-      "a leader, which cannot be elected any more: the disks with which {} voted "
-      "are lost, and most votes of the run with them. Begin again from the "
-      "directory that holds most rounds, with --fork: {}",
+      "a leader, which cannot be elected any more: the disks with which {} voted are lost, and "
+      "most votes of the run with them. Begin again from the directory that holds most rounds, "
+      "with --fork: see {}",
       lost, kMostLostPage);
 }
 

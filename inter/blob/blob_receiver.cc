@@ -100,8 +100,8 @@ void Intake::on_verdict(const BlobId& id, const std::optional<std::system_error>
   }
   if (failure) return;
   for (const auto& [peer, wrong] : arrivals_.on_right(id, chunks)) {
-    accuse(peer, fmt::format("{} of the {} chunks of blob {} with other bytes than they have",
-                             wrong, chunks.size(), to_string(id)));
+    accuse(peer, fmt::format("{} of the {} chunks of blob {} with wrong bytes", wrong,
+                             chunks.size(), to_string(id)));
   }
   completed_(last, id);
 }
@@ -110,7 +110,7 @@ void Intake::on_mismatch(const BlobId& id, const std::system_error& failure,
                          std::span<const Sha256Hash> chunks) {
   const Arrivals::Repair repair = arrivals_.on_mismatch(id, chunks, peers());
   if (!repair.wrong.empty())
-    accuse(repair.wrong, fmt::format("all of blob {}, alone, and it was wrong", to_string(id)));
+    accuse(repair.wrong, fmt::format("all of blob {} by itself, with wrong bytes", to_string(id)));
   std::optional<std::system_error> unable;
   try {
     repair.stays.none() ? spool_.remove(id) : spool_.drop(id, repair.stays.inverse());

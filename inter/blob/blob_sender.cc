@@ -106,8 +106,8 @@ void BlobSender::on_decline(const BlobDecline& decline) {
   if (declined == nullptr) return;
   if (const auto more = log_.take(LogBudget::kind_of(decline.reason))) {
     spdlog::warn(
-        "{} declined blob {}: {}; until it asks for something it is only offered what "
-        "follows{}",
+        "{} declined blob {}: {}; the blobs after it are offered, and sent when they are asked "
+        "for{}",
         peer_, to_string(decline.id), decline.reason, *more);
   }
   erase(decline.id);

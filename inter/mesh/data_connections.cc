@@ -22,7 +22,7 @@ constexpr int kQuickAnswersMin = 3;                     // in a row
 constexpr std::chrono::seconds kLateAnswer{1};   // to a heartbeat, behind bulk on a slow path
 constexpr std::chrono::seconds kForgettable{5};  // silence
 constexpr const char* kAsSilent =
-    "it was silent for as long as another one that carries nothing any more";
+    "it was silent for as long as another connection, which carries nothing any more";
 constexpr const char* kNothingLarge =
     ", and hardly any since it was made: large packets may be lost on the way (MTU; `causeway "
     "doctor` tells)";

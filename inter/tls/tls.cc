@@ -155,7 +155,7 @@ std::string own_dates(const SSL* ssl) {
   if (own == nullptr) return "";
   if (const std::string problem = why_not_today(own); !problem.empty()) return "; ours " + problem;
   return "; ours is valid " + validity_of(own) + ", and this host's clock says " + today() +
-         ": the peer's clock says something else, so set right the one that is wrong";
+         ": the peer's clock says something else. Set the wrong one right";
 }
 
 }  // namespace

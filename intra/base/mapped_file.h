@@ -65,8 +65,8 @@ class MappedFile {
 
 // For messages about a file that changed under its reader.
 inline constexpr const char* kHowToReplaceData =
-    "Files of data are replaced by renaming, not by writing into them (mv, not cp). The next start "
-    "reads what is there then";
+    "Replace data files by renaming, do not write into them (mv, not cp). The next start reads "
+    "what is there then";
 
 // What is mapped at this address; no path: nothing is. A signal handler may call it.
 struct MappedAt {

@@ -102,7 +102,7 @@ struct causeway_steps {
   uint32_t part;
   uint32_t parts;
   // Not 0: there are no steps to take now. The tensors hold what all regions agreed on: evaluate
-  // them on so many samples that nobody trains on, the same in every round, call
+  // them on this many samples, which nobody trains on and which are the same in every round, call
   // causeway_worker_validated(), and then causeway_worker_next().
   uint64_t validation_samples;
   uint32_t count;
@@ -134,7 +134,7 @@ int causeway_worker_next(causeway_worker* worker, const struct causeway_tensor* 
 int causeway_worker_called_back(causeway_worker* worker, int* called_back);
 
 // `taken` steps were taken: all of them, or less if called back. `loss`: of the last one, for
-// displays. Parameters that are not finite sit the round out.
+// displays. If parameters are not finite, the region sits the round out.
 int causeway_worker_done(causeway_worker* worker, const struct causeway_tensor* tensors,
                          size_t count, uint32_t taken, double loss);
 

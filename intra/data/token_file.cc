@@ -195,8 +195,8 @@ void TokenFile::leave_touched(const FileStamp& now) {
     refuse_changed(file_, "has other bytes than when it was opened");
   if (before) return;  // one warning is enough for a file that grows
   spdlog::warn(
-      "{} was touched, or added to, while it was read: by a sample, what is read of it is as "
-      "before",
+      "{} was touched, or added to, while it was read. A sample shows that the part that is read "
+      "has not changed",
       file_.path().string());
 }
 

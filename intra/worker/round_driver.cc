@@ -432,9 +432,9 @@ void RoundDriver::encode_delta(Encoding& made) {
 void RoundDriver::note_unchanged(const diloco::Contribution& made) {
   if (!unchanged_.add(made, round_->overlap().fragments) || !gathering_->leads()) return;
   spdlog::warn(
-      "no parameter changed in the {} steps of round {}: is what is trained what was given to the "
-      "worker? An optimizer's step must write into the tensors that the worker has. A learning "
-      "rate of 0 does this too",
+      "no parameter changed in the {} steps of round {}: does the program train the tensors that "
+      "it gave to the worker? An optimizer's step must write into these. A learning rate of 0 has "
+      "the same effect",
       made.steps, made.round);
 }
 

@@ -67,7 +67,7 @@ bool Saving::attempt(const std::function<void()>& write, Refusal refusal) {
     }
     return false;
   }
-  if (refusals_ > 0) spdlog::info("{} is saved again, after {} refusals", what_, refusals_);
+  if (refusals_ > 0) spdlog::info("{} is saved again, after {} failures", what_, refusals_);
   refusals_ = 0;
   return true;
 }

@@ -188,8 +188,8 @@ class Worker::Implementation final : private intra::RoundTrainer {
     if (cancelled_) return;  // the next wait ends with that
     if (!std::exchange(said_refused_, true)) {
       spdlog::warn(
-          "the program gave back {} orders of steps without taking one: {} contributes nothing, "
-          "and the other regions wait for it in each round. End the program, or let it take steps",
+          "the program was given steps {} times and took none: {} contributes nothing, and the "
+          "other regions wait for it in each round. End the program, or let it take steps",
           refused_.in_a_row(), settings_.region);
     }
     ::poll(nullptr, 0, static_cast<int>(pause->count()));
@@ -230,8 +230,8 @@ class Worker::Implementation final : private intra::RoundTrainer {
     over_ = has_result();
     if (!over_) return;
     spdlog::info(
-        "no coordinator answers, and {} has the result of this state: the run is over. If it was "
-        "made longer, start the coordinator of {} and then this program again",
+        "no coordinator answers, and {} has the result of this state: the run is over. If the run "
+        "was made longer since, start the coordinator of {} and then this program again",
         (settings_.directory / "result.json").string(), settings_.region);
   }
 

@@ -82,7 +82,7 @@ struct WorkerSettings {
 struct Steps {
   std::uint64_t round = 0;
   std::uint32_t count = 0;
-  std::uint64_t first_sample = 0;   // the region's sample number of the first
+  std::uint64_t first_sample = 0;   // the region's sample number of the first step
   std::uint64_t schedule_step = 0;  // position of the first in the schedule that all regions share
   // What to read: part `part` of `parts` equal ones of the data, in pass number `pass` over it (its
   // order may depend on that), where the region's sample number `pass_begin` is the first. They
@@ -90,8 +90,8 @@ struct Steps {
   std::uint32_t part = 0, parts = 1;
   std::uint64_t pass = 0, pass_begin = 0;
   // Not 0: there are no steps to take now (count is 0). The parameters are what all regions agreed
-  // on: evaluate them on so many samples that nobody trains on, the same in every round, call
-  // validated(), and then next().
+  // on: evaluate them on this many samples, which nobody trains on and which are the same in every
+  // round, call validated(), and then next().
   std::uint64_t validation_samples = 0;
   // Of the whole run, nominal: where the schedule ends.
   std::uint64_t run_steps = 0;
@@ -117,13 +117,13 @@ class Worker {
   // The steps are taken, or `count` of them if called back. `loss`: of the last one, for displays.
   // Of 0 steps, without being called back, nothing is contributed, and they are ordered again: a
   // program that has nothing to train on any more ends instead.
-  // Parameters that are not finite sit the round out: nothing is sent, and the next ones follow the
-  // other regions.
+  // If parameters are not finite, the region sits the round out: nothing is sent, and its
+  // parameters follow the other regions.
   void done(std::span<const float> params, std::uint32_t count, double loss);
   void done(std::span<const ParameterView> params, std::uint32_t count, double loss);
 
-  // The mean loss that Steps::validation_samples asked for, in the units of done()'s. The run
-  // judges its choice of K by it. One that is not finite counts as none.
+  // Gives the mean loss that Steps::validation_samples asked for, in the units of done()'s loss.
+  // The run judges its choice of K by it. A loss that is not finite counts as none.
   void validated(double loss);
 
  private:

@@ -91,7 +91,7 @@ class Resume(EndToEnd):
         for region in REGIONS:
             told = [event["text"] for event in self.events_of(region) if event.get("event") == "other_data"]
             self.assertEqual(len(told), 1, region)
-            self.assertRegex(told[0], r"not those that this region had before: now \w{12}, before \w{12}\.")
+            self.assertRegex(told[0], r"or for validation, has changed: now \w{12}, before \w{12}\.")
 
     def test_a_file_of_data_that_is_written_to_is_named_and_read_anew(self):
         self.out = self.directory / "written-to"

@@ -113,8 +113,8 @@ DatagramPort::FlowPointer DatagramPort::flow_of(const udp::endpoint& source) {
     return add_flow(source);
   } catch (const std::system_error& error) {
     if (const auto more = log_.note(error.code().message()))
-      spdlog::warn("wan-sim: no socket for the datagrams of another source: {}{}", error.what(),
-                   *more);
+      spdlog::warn("wan-sim: cannot open a socket for the datagrams of another source: {}{}",
+                   error.what(), *more);
     return nullptr;
   }
 }

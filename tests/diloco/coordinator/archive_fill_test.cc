@@ -95,7 +95,7 @@ TEST_F(ArchiveFillTest, SaysOnceWhatNobodyHasAndAsksForItAgainLater) {
   EXPECT_EQ(asked, 4U) << "each of two peers twice";
   for (int turn = 0; turn < 100; ++turn, now_ += seconds{5}) asked += look(1).size();
   EXPECT_GT(asked, 4U) << "and again after a minute";
-  EXPECT_EQ(log.count("no region that is there has a payload"), 1U);
+  EXPECT_EQ(log.count("no region within reach has it"), 1U);
 }
 
 TEST_F(ArchiveFillTest, WhatIsArchivedIsSentToOthersToo) {

@@ -289,8 +289,8 @@ TEST(RegionDirectory, SaysThatTheDiskHasNoRoomForAnyPayloadThatIsWanted) {
   EXPECT_EQ(region.directory_.lacking_room({}), "");
   EXPECT_EQ(region.directory_.lacking_room({large, small}), "");
   EXPECT_THAT(region.directory_.lacking_room({large}),
-              ::testing::MatchesRegex("; the disk with its directory has [0-9]+ MB free, and they "
-                                      "need at least 1152921504607 MB: make room on it"));
+              ::testing::MatchesRegex("; the disk of its directory has [0-9]+ MB free, and at "
+                                      "least 1152921504607 MB are needed: make room on it"));
 }
 
 // A run that goes on lets go of the snapshot while its ledger is checked.

@@ -125,7 +125,7 @@ TEST_F(SilentWorker, IsToldOfOnceAndWhenItSpeaksAgain) {
   EXPECT_EQ(side_.silence(), "");
   EXPECT_EQ(side_.silent_s(), 49U);
   look_for(std::chrono::seconds(100));
-  EXPECT_EQ(side_.silence(), "a word of its worker, for 2 min now");
+  EXPECT_EQ(side_.silence(), "a sign of life from its worker, for 2 min now");
   EXPECT_EQ(log_.count("a: its worker has said nothing for 60 s; its last word was \"compute\""),
             1U)
       << log_.text();
@@ -142,7 +142,7 @@ TEST_F(SilentWorker, IsNamedByItsRankWhereThereAreSeveral) {
   side_.on_gathered(rank_1, {0});
   report("compute");
   look_for(std::chrono::seconds(61));
-  EXPECT_EQ(side_.silence(), "a word of rank 1 of its 3 workers, for 1 min now");
+  EXPECT_EQ(side_.silence(), "a sign of life from rank 1 of its 3 workers, for 1 min now");
 }
 
 TEST_F(SilentWorker, IsNoneThatHasNotBegunIsGoneOrIsDone) {

@@ -376,10 +376,10 @@ TEST_F(ShardVoteTest, WhoeverMadeAnotherSumDoesNotHaveTheOneThatIsListed) {
 TEST_F(ShardVoteTest, SaysWhoHasNotSpoken) {
   ShardVote vote = this->vote(2);
   vote.hear("a", word(0, "x"), Time{0});
-  EXPECT_EQ(vote.waiting_for(), "the sums of 1 of 2 shards of round 7 (b, c have not said theirs)");
+  EXPECT_EQ(vote.waiting_for(), "the sums of 1 of 2 shards of round 7 (missing from b, c)");
   vote.hear("b", word(0, "x"), Time{0});
   vote.hear("b", word(1, "y"), Time{0});
-  EXPECT_THAT(vote.waiting_for(), HasSubstr("(c have not said theirs)"));
+  EXPECT_THAT(vote.waiting_for(), HasSubstr("(missing from c)"));
   vote.hear("c", word(1, "y"), Time{0});
   ASSERT_TRUE(vote.settle(kAll, Time{0}));
   vote.hear("b", word_of_all(vote.draft().record.sums), Time{0});

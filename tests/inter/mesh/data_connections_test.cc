@@ -167,7 +167,7 @@ TEST_F(SilentConnections, AreDroppedWithOneThatCarriesNothing) {
   EXPECT_THAT(sends_->close_reason(), testing::HasSubstr("s before: a firewall or NAT"));
   ASSERT_TRUE(silent_->is_closed());
   EXPECT_THAT(silent_->close_reason(),
-              testing::HasSubstr("it was silent for as long as another one"));
+              testing::HasSubstr("it was silent for as long as another connection"));
 }
 
 TEST_F(SilentConnections, StayWhereThePathIsSlow) {

@@ -215,7 +215,7 @@ TEST(WorkerApi, AProgramThatTakesNoStepsIsToldSoOnceAndAskedEverLater) {
   worker.done(params, 4, 0);
   EXPECT_FALSE(worker.next(params));
   EXPECT_EQ(waits, 2) << "it takes steps";
-  EXPECT_EQ(log.count("orders of steps without taking one"), 1U) << log.text();
+  EXPECT_EQ(log.count("times and took none"), 1U) << log.text();
 }
 
 TEST(WorkerApi, ARestartGoesOnFromTheStateOnDisk) {
