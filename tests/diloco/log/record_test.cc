@@ -198,6 +198,13 @@ TEST(ShardMessages, ADraftComesBack) {
   EXPECT_EQ(read.duties, draft.duties);
 }
 
+TEST(ShardMessages, VeryManyEmptyDutiesAreRefused) {
+  Draft draft{.record = record_with_sums(3), .duties = std::vector<Draft::Duty>(64)};
+  EXPECT_EQ(through_the_wire(draft).duties.size(), 64U);
+  draft.duties.resize(70'000);
+  EXPECT_THAT(complaint_of([&] { through_the_wire(draft); }), HasSubstr("too many duties"));
+}
+
 TEST(ShardMessages, SumsComeBack) {
   const std::vector<inter::BlobId> blobs = some_blobs(2);
   ShardSums sums{.round = 7,
