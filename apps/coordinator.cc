@@ -153,6 +153,9 @@ run::StartNeeds start_needs(const diloco::CoordinatorOptions& options, const std
                         .directory = options.directory,
                         .credentials = options.mesh.credentials,
                         .listens = {},
+                        .listens_for =
+                            "other regions (listen, --listen), workers "
+                            "(--worker-listen) or metrics (--metrics)",
                         .lock = options.directory / "ledger" / "lock",
                         .lock_is_held = "another coordinator uses " + options.directory.string() +
                                         ": stop it, or give this one a directory of its own"};
@@ -245,7 +248,8 @@ void add_flags(CLI::App* command, const std::shared_ptr<CoordinatorFlags>& flags
   command->add_option(
       "--metrics", flags->metrics,
       "HOST:PORT to serve /metrics (for Prometheus), /healthz and /readyz at, without a password");
-  add_start_wait(*command, flags->start_wait_s);
+  add_start_wait(*command, flags->start_wait_s,
+                 "a free port, an address, a name server, certificates or a disk");
   add_repeated(*command, "--peer", flags->peers,
                "NAME=HOST:PORT to dial instead of the advertised one");
 }

@@ -39,13 +39,13 @@ inline void add_set_option(CLI::App& command, std::vector<std::string>& override
       ->type_name("SECTION.KEY=VALUE");
 }
 
-// How long a process waits at its start for what may come by itself.
+// How long a process waits at its start for `what`, which may come by itself.
 
-inline void add_start_wait(CLI::App& command, std::uint32_t& seconds) {
+inline void add_start_wait(CLI::App& command, std::uint32_t& seconds, const std::string& what) {
   command
-      .add_option("--start-wait", seconds,
-                  "How long to wait at the start for a free port, an address, a name server, "
-                  "certificates or a disk; after that it ends with exit code 75")
+      .add_option(
+          "--start-wait", seconds,
+          "How long to wait at the start for " + what + "; after that it ends with exit code 75")
       ->check(number_from(0, 86'400))
       ->type_name("SECONDS")
       ->capture_default_str();

@@ -46,7 +46,7 @@ struct FollowFlags {
   std::vector<std::string> overrides, peers, from;
   std::string name, region, dtype = "bfloat16", by = "auto", after, http, serve;
   std::uint64_t every = 1, keep = 2, signatures = 0;
-  std::uint32_t start_wait_s = 60;
+  std::uint32_t start_wait_s = run::kStartWait.count();
 };
 
 void put_first(std::vector<run::FollowedRegions::Address>& addresses, const std::string& region) {
@@ -149,6 +149,7 @@ run::StartNeeds start_needs(const FollowFlags& flags) {
                         .directory = flags.directory,
                         .credentials = {},
                         .listens = {},
+                        .listens_for = "programs (--http) and other followers (--serve)",
                         .lock = lock_file_in(flags.directory),
                         .lock_is_held = another_uses(flags.directory)};
   for (const std::string& address : {flags.http, flags.serve})
@@ -156,13 +157,17 @@ run::StartNeeds start_needs(const FollowFlags& flags) {
   return needs;
 }
 
-// Two of them would write over each other, and one over what a region keeps under the same names:
-// a region that was imported has a ledger, and was not started yet.
-diloco::Descriptor lock(const std::filesystem::path& directory) {
+// It would write over what a region keeps under the same names. A region that was imported has a
+// ledger, and was not started yet.
+void refuse_a_regions(const std::filesystem::path& directory) {
   const bool new_here = !std::filesystem::exists(lock_file_in(directory));
   if (run::was_started(directory) || (new_here && std::filesystem::exists(directory / "ledger")))
     throw run::ConfigError(directory.string() +
                            " is a region's own directory: give this follower another --directory");
+}
+
+// Two of them would write over each other.
+diloco::Descriptor lock(const std::filesystem::path& directory) {
   diloco::create_private_directories(directory);
   std::optional<diloco::Descriptor> lock = diloco::lock_file(lock_file_in(directory));
   if (lock) return std::move(*lock);
@@ -233,6 +238,7 @@ int run_follow(const FollowFlags& flags) {
   run::outlive_readers();
   const run::Config config = run::load_config(flags.config, flags.overrides);
   run::FollowOptions options = follow_options(config, flags);
+  refuse_a_regions(flags.directory);
   run::wait_for(start_needs(flags), std::chrono::seconds(flags.start_wait_s));
   const diloco::Descriptor locked = lock(flags.directory);
   run::FollowReport report;
@@ -310,7 +316,7 @@ void add_flags(CLI::App& command, FollowFlags& flags) {
                      "certificates.directory)");
   add_repeated(command, "--peer", flags.peers,
                "REGION=HOST:PORT to dial instead of the advertised one");
-  add_start_wait(command, flags.start_wait_s);
+  add_start_wait(command, flags.start_wait_s, "its directory, a free port, an address or a disk");
 }
 
 }  // namespace

@@ -167,7 +167,8 @@ void add_worker(CLI::App& app, int& exit_code) {
   command->add_option(
       "--certificates", flags->certificates,
       "With --coordinator: directory of certificates (default: certificates.directory)");
-  add_start_wait(*command, flags->start_wait_s);
+  add_start_wait(*command, flags->start_wait_s,
+                 "a free port, an address, a name server, certificates or a disk");
   CLI::Option* rank =
       command
           ->add_option("--synchronous-rank", flags->synchronous_rank,

@@ -228,7 +228,11 @@ void put(const ShardSums& sums, wire::PeerMessage* out) {
   }
 }
 
+// Shards are 64 at most, and each may be given to every region. Empty ones take two bytes there.
+constexpr int kDutiesMax = 1 << 16;
+
 Draft take(const wire::Draft& body) {
+  if (body.duties_size() > kDutiesMax) throw_malformed("too many duties in one draft");
   Draft draft{.record = decode(body.record())};
   for (const wire::Draft::Duty& one : body.duties())
     draft.duties.push_back({one.shard(), one.region()});

@@ -55,15 +55,18 @@ void Intake::forgo(const BlobId& id) {
 
 // A blob that is begun takes two files. Of a peer that begins ever more of them the oldest gives
 // way, unless another peer sends it too.
-void Intake::note_unasked(const BlobId& id, const std::string& peer) {
-  if (spool_.partial(id)) return;
+void Intake::note_begun(const BlobId& id, const std::string& peer) {
   std::deque<BlobId>& begun = unasked_[peer];
   begun.push_back(id);
   if (begun.size() <= kRememberedBlobsMax) return;
   const BlobId oldest = begun.front();
   begun.pop_front();
   if (!spool_.partial(oldest) || other_sources(oldest, peer) > 0) return;
-  spool_.remove(oldest);
+  try {
+    spool_.remove(oldest);
+  } catch (const std::system_error&) {
+    return;  // a disk that fails: it goes when there is need for room
+  }
   for (BlobReceiver* const receiver : receivers_)
     if (receiver->peer_ == peer) receiver->on_abandon(oldest);
 }
@@ -234,8 +237,9 @@ void BlobReceiver::on_offer(const BlobId& id) {
   } else if (intake_->forgone_.contains(id)) {
     take_back(id);
   } else {
-    intake_->note_unasked(id, peer_);
-    if (const auto problem = ask(id)) decline(id, *problem);
+    const bool begins = !intake_->spool_.partial(id);
+    if (const auto problem = ask(id)) return decline(id, *problem);
+    if (begins) intake_->note_begun(id, peer_);
   }
 }
 
@@ -246,11 +250,12 @@ void BlobReceiver::on_chunk(const BlobChunk& chunk) {
     return;
   }
   if (declined_.contains(id) || declines_size_of(id) || declines_repaired(id)) return;
-  intake_->note_unasked(id, peer_);
+  const bool begins = !intake_->spool_.partial(id);
   try {
     if (!taken_back_.contains(id)) incoming_.insert(id);
     asked_.erase(id);
     intake_->store(*this, chunk);  // which may end with a verdict
+    if (begins) intake_->note_begun(id, peer_);
   } catch (const std::system_error& error) {
     decline(id, error.what());
   }

@@ -48,7 +48,7 @@ class Intake {
   void on_mismatch(const BlobId& id, const std::system_error& failure,
                    std::span<const Sha256Hash> chunks);
   void accuse(const std::string& peer, const std::string& of_what);
-  void note_unasked(const BlobId& id, const std::string& peer);
+  void note_begun(const BlobId& id, const std::string& peer);
   std::set<std::string> peers() const;  // that there is a link with
   std::size_t other_sources(const BlobId& id, const std::string& peer) const;
   void log_decline(const std::string& what, const BlobId& id, const std::string& reason);

@@ -93,7 +93,7 @@ class Model {
   virtual void initialise(std::uint64_t seed, std::span<float> params) const = 0;
 
   // Mean loss in nats per token. gradients += scale * d(loss)/d(params); `ready` may be empty.
-  // bf16: the weights are rounded from `params` when these have changed.
+  // bf16: the weights are rounded from `params` in the first call after params_changed().
   virtual float train(const Batch& batch, const DropoutKey& dropout, float scale,
                       std::span<const float> params, std::span<float> gradients,
                       const GradientReady& ready) = 0;

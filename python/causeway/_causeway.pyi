@@ -8,7 +8,7 @@ class WorkerError(RuntimeError):
     """The run refused something, a state is damaged, the region diverged, or a disk is full."""
 
 class Stopped(RuntimeError):
-    """keep_waiting returned False; the state is saved."""
+    """keep_waiting returned False, or the program ends; the state is saved."""
 
 class Steps:
     """Inner steps to take."""

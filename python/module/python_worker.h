@@ -15,7 +15,7 @@
 
 namespace causeway::python {
 
-// keep_waiting returned False; the state is saved.
+// keep_waiting returned False, or the program ends; the state is saved.
 class Stopped : public std::runtime_error {
  public:
   using std::runtime_error::runtime_error;

@@ -189,7 +189,11 @@ class Follow(FollowedRun):
         self.assertIn("no region of that name", self.run_causeway(*follow, "reader", "--region", "nowhere", code=2))
         self.assertIn("outer.lr", self.run_causeway(*follow, "reader", "--set", "outer.lr=0.5", code=2))
         region = self.region_directory(REGIONS[0])
-        self.assertIn("is a region's own directory", self.run_causeway("follow", config, "--as", "reader", "--directory", region, code=2))
+        taken = self.addresses[REGIONS[0]]  # a port that the coordinator has: a mistake is not waited for
+        self.assertIn("is a region's own directory", self.run_causeway(
+            "follow", config, "--as", "reader", "--directory", region, "--http", taken, code=2))
+        self.assertIn("programs (--http) and other followers (--serve)", self.run_causeway(
+            *follow, "reader", "--http", taken, "--serve", taken, code=2))
         self.assertFalse((region / "follow.lock").exists())
         self.assertIn("is what `causeway follow` keeps", self.run_causeway(
             "coordinator", config, "--region", REGIONS[0], "--auto", "--directory", self.served, code=2))

@@ -30,14 +30,12 @@ using asio::ip::tcp;
 constexpr std::chrono::seconds kLook{1};
 constexpr std::chrono::seconds kResolve{10};
 
-void check_all_differ(std::vector<inter::Endpoint> listens) {
+void check_all_differ(std::vector<inter::Endpoint> listens, const std::string& listens_for) {
   std::erase_if(listens, [](const inter::Endpoint& one) { return one.port == 0; });
   for (auto one = listens.begin(); one != listens.end(); ++one) {
     if (std::find(one + 1, listens.end(), *one) != listens.end()) {
-      throw ConfigError(
-          "this process would listen on " + to_string(*one) +
-          " twice: for other regions (listen, --listen), for workers "
-          "(--worker-listen) or for metrics (--metrics); give each a port of its own");
+      throw ConfigError("this process would listen on " + to_string(*one) + " twice: for " +
+                        listens_for + "; give each a port of its own");
     }
   }
 }
@@ -135,7 +133,7 @@ bool is_transient(const std::error_code& code) {
 }
 
 void check(const StartNeeds& needs, const std::function<void()>& meanwhile) {
-  check_all_differ(needs.listens);
+  check_all_differ(needs.listens, needs.listens_for);
   check_writable(needs.directory);
   check_free(needs);
   if (needs.credentials) check_there(*needs.credentials);

@@ -20,6 +20,7 @@ struct StartNeeds {
   std::filesystem::path directory;
   std::optional<inter::Credentials> credentials;
   std::vector<inter::Endpoint> listens;  // where it will listen; checks that no two are the same
+  std::string listens_for = {};          // what for, with the options that say where
   std::string meets_at = {};  // a host whose name has to be known; empty: it meets nobody
   // Held by whoever is what this process will be, and what to say of that. A process that was
   // stopped has it to its end; where the region moved from a host that died, a shared file system

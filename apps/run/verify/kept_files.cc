@@ -198,7 +198,8 @@ class KeptFiles {
     check_contributions(region);
     if (seen == 0) return;
     std::string line = fmt::format("{} of {} have the agreed state of their version", right, seen);
-    if (unknown > 0) line += "; the others are of the last version, of which no state is signed";
+    if (unknown > 0)
+      line += fmt::format("; {} of the last version, of which no state is signed", unknown);
     findings_.cover("state files of " + region.name(), line);
   }
 

@@ -93,7 +93,11 @@ class Verifier {
     const std::size_t right = region.own->right.size(), all = region.agreed.size();
     std::string line =
         fmt::format("it signed the agreed state of {} of {}", right, count(all, "version"));
-    if (right < all) line += "; it contributed nothing from the others, so it signed none of them";
+    const auto was_wrong = static_cast<std::size_t>(std::ranges::count_if(
+        region.own->healed,
+        [&region](const auto& state) { return !region.own->right.contains(state.first); }));
+    if (const std::size_t rest = all - right - was_wrong; rest > 0)
+      line += "; it contributed nothing from " + count(rest, "version") + ", so it signed none";
     findings_.cover(name, line);
     if (const std::size_t listed = contributed_since_its_disk_votes(region);
         listed > 0 && right == 0 && region.own->healed.empty())

@@ -17,6 +17,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "apps/run/config/config.h"
 #include "inter/base/error.h"
 #include "inter/tls/pki.h"
 #include "intra/base/error.h"
@@ -119,6 +120,21 @@ TEST_F(Certificates, ThatWereRevokedAreNot) {
   inter::add_region(directory_.path(), "eu");
   inter::revoke_region(directory_.path(), "eu");
   EXPECT_EQ(end(), std::error_code()) << "whoever needs it says more";
+}
+
+TEST(StartNeedsTest, OneAddressForTwoThingsIsRefusedWithTheOptionsThatSayIt) {
+  const test::TemporaryDirectory directory;
+  const StartNeeds needs{.who = "reader",
+                         .directory = directory.path(),
+                         .credentials = {},
+                         .listens = {{"127.0.0.1", 1}, {"127.0.0.1", 1}},
+                         .listens_for = "programs (--http) and other followers (--serve)"};
+  try {
+    wait_for(needs, kStartWait);
+    ADD_FAILURE() << "it was not refused";
+  } catch (const ConfigError& error) {
+    EXPECT_THAT(error.what(), HasSubstr("programs (--http) and other followers (--serve)"));
+  }
 }
 
 TEST(StartNeedsTest, ALinkToADiskThatIsNotMountedYetIsWaitedFor) {

@@ -94,8 +94,17 @@ TEST_F(KeptFilesOfRegions, TrainingStatesAreReadToo) {
   EXPECT_THAT(verify({east}, certificates()).covered,
               Contains("state files of east: 1 of 1 have the agreed state of their version"));
   save(2, 1);
-  EXPECT_THAT(verify({east}, certificates()).lines,
+  Verification found = verify({east}, certificates());
+  EXPECT_THAT(found.lines,
               Contains(HasSubstr("state.safetensors is not the agreed state of version 2")));
+  EXPECT_THAT(found.covered,
+              Contains("state files of east: 0 of 1 have the agreed state of their version"));
+  save(3, 0);
+  std::filesystem::remove(east / "ledger" / "finished");
+  found = verify({east}, certificates());
+  EXPECT_THAT(found.covered,
+              Contains("state files of east: 0 of 1 have the agreed state of their "
+                       "version; 1 of the last version, of which no state is signed"));
   const std::filesystem::path file = intra::checkpoint_directory(east) / "state.safetensors";
   std::string bytes = diloco::read_file(file).value();
   bytes.back() ^= 1;

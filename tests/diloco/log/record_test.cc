@@ -162,6 +162,17 @@ TEST(ShardRecords, MoreThan64ShardsAreRefused) {
   EXPECT_THAT(complaint_of([] { through_the_wire(Holding{cut_in(65)}); }), HasSubstr(said));
 }
 
+// ---- The log ----
+
+// Two million of them fit into a message, and would take a gigabyte.
+TEST(LogMessages, VeryManyEmptyEntriesAreRefused) {
+  AppendEntries append{.term = 1, .entries = std::vector<LogEntry>(64)};
+  EXPECT_NO_THROW(parse_message(serialize(RaftMessage{.incarnation = "1", .body = append})));
+  append.entries.resize(5000);
+  EXPECT_THROW(parse_message(serialize(RaftMessage{.incarnation = "1", .body = append})),
+               std::system_error);
+}
+
 // ---- Members ----
 
 // Its word for itself comes into every log, and from there into every message to who lags.
@@ -180,20 +191,18 @@ TEST(MemberMessages, NamesAndAddressesThatAreNoneAreTooLong) {
 
 // ---- Between leader and summers ----
 
-// Two million of them fit into a message, and would take a gigabyte.
-TEST(LogMessages, VeryManyEmptyEntriesAreRefused) {
-  AppendEntries append{.term = 1, .entries = std::vector<LogEntry>(64)};
-  EXPECT_NO_THROW(parse_message(serialize(RaftMessage{.incarnation = "1", .body = append})));
-  append.entries.resize(5000);
-  EXPECT_THROW(parse_message(serialize(RaftMessage{.incarnation = "1", .body = append})),
-               std::system_error);
-}
-
 TEST(ShardMessages, ADraftComesBack) {
   const Draft draft{.record = record_with_sums(3), .duties = {{0, "c"}, {2, "d"}}};
   const Draft read = through_the_wire(draft);
   EXPECT_EQ(serialize(read.record), serialize(draft.record));
   EXPECT_EQ(read.duties, draft.duties);
+}
+
+TEST(ShardMessages, VeryManyEmptyDutiesAreRefused) {
+  Draft draft{.record = record_with_sums(3), .duties = std::vector<Draft::Duty>(64)};
+  EXPECT_EQ(through_the_wire(draft).duties.size(), 64U);
+  draft.duties.resize(70'000);
+  EXPECT_THAT(complaint_of([&] { through_the_wire(draft); }), HasSubstr("too many duties"));
 }
 
 TEST(ShardMessages, SumsComeBack) {

@@ -19,15 +19,16 @@ TEST_F(Transfer, WrongBytesOfAnEarlierLifeAreReplacedOnce) {
   EXPECT_EQ(to_.spool.read(id_, 0, kSize), bytes_);
 }
 
+BlobId number(std::size_t i) {
+  BlobId id{.hash = {}, .size_bytes = kSize};
+  id.hash[0] = static_cast<std::uint8_t>(i);
+  id.hash[1] = static_cast<std::uint8_t>(i >> 8U);
+  return id;
+}
+
 // Each takes two files. What another peer sends too does not give way with them.
 TEST_F(Transfer, OfOneThatBeginsEverMoreBlobsTheOldestGiveWay) {
   const auto other = link_from(from_.spool, "other");
-  const auto number = [](std::size_t i) {
-    BlobId id{.hash = {}, .size_bytes = kSize};
-    id.hash[0] = static_cast<std::uint8_t>(i);
-    id.hash[1] = static_cast<std::uint8_t>(i >> 8U);
-    return id;
-  };
   for (std::size_t i = 0; i < 2; ++i) link_->receiver.on_offer(number(i));
   other->receiver.on_chunk(
       {.id = number(1), .chunk = 0, .bytes = std::span(bytes_).first(kSmallChunkBytes)});
@@ -37,6 +38,13 @@ TEST_F(Transfer, OfOneThatBeginsEverMoreBlobsTheOldestGiveWay) {
   EXPECT_FALSE(begun.contains(number(0)));
   EXPECT_TRUE(begun.contains(number(1)));
   EXPECT_TRUE(begun.contains(number(kRememberedBlobsMax + 99)));
+}
+
+TEST_F(Transfer, BlobsThatFindNoRoomPushOutNoneThatIsUnderWay) {
+  Node full(kSize);
+  Link link(from_.spool, intake_over(full.spool), "sender");
+  for (std::size_t i = 0; i < kRememberedBlobsMax + 10; ++i) link.receiver.on_offer(number(i));
+  EXPECT_EQ(full.spool.begun(), std::set{number(0)});
 }
 
 TEST_F(Transfer, SenderOfWrongBytesIsDeclinedTheSecondTime) {
