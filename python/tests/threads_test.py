@@ -55,9 +55,11 @@ class Left(unittest.TestCase):
 
 
 IN_A_THREAD = """
-import sys, threading, torch
+import array, sys, threading, torch
+import causeway
 from causeway.torch import Run
 
+directory, wanted = sys.argv[1:]
 waits = threading.Event()
 
 def keep_waiting(what):
@@ -65,35 +67,19 @@ def keep_waiting(what):
         waits.set()
     return True
 
-def train():
+def a_run():
     model = torch.nn.Linear(2, 2)
-    with Run(model, torch.optim.SGD(model.parameters(), lr=0.1), directory=sys.argv[1], keep_waiting=keep_waiting) as run:
+    with Run(model, torch.optim.SGD(model.parameters(), lr=0.1), directory=directory, keep_waiting=keep_waiting) as run:
         for step in run:
             pass
 
-threading.Thread(target=train, daemon=True).start()
-waits.wait()
-"""
-
-
-A_WORKER_IN_A_THREAD = """
-import array, sys, threading
-import causeway
-
-waits = threading.Event()
-
-def keep_waiting(what):
-    if "no contribution yet" in what:
-        waits.set()
-    return True
-
-def train():
-    worker = causeway.Worker({"w": array.array("f", [1, 2])}, region=sys.argv[1].rpartition("/")[2], directory=sys.argv[1],
+def a_worker():
+    worker = causeway.Worker({"w": array.array("f", [1, 2])}, region=directory.rpartition("/")[2], directory=directory,
                              keep_waiting=keep_waiting)
     while (steps := worker.next()) is not None:
         worker.done(steps.count, 0.0)
 
-threading.Thread(target=train, daemon=True).start()
+threading.Thread(target=globals()[wanted], daemon=True).start()
 waits.wait()
 """
 
@@ -105,13 +91,13 @@ class ProgramEnds(RegionRun):
 
     def test_a_wait_ends_with_the_program_and_with_the_state_saved(self):
         """Python would abort the process where the thread takes the interpreter again."""
-        done = subprocess.run([sys.executable, "-c", IN_A_THREAD, self.region()], timeout=300)
+        done = subprocess.run([sys.executable, "-c", IN_A_THREAD, self.region(), "a_run"], timeout=300)
         self.assertEqual(done.returncode, 0)
         for kept in ("state.safetensors", "trainer-4-*.pt"):
             self.assertEqual(len(list((self.region() / "checkpoints").glob(kept))), 1, kept)
 
     def test_so_does_one_of_a_worker_that_is_used_alone(self):
-        done = subprocess.run([sys.executable, "-c", A_WORKER_IN_A_THREAD, self.region()], timeout=300)
+        done = subprocess.run([sys.executable, "-c", IN_A_THREAD, self.region(), "a_worker"], timeout=300)
         self.assertEqual(done.returncode, 0)
         self.assertTrue((self.region() / "checkpoints" / "state.safetensors").exists())
 
