@@ -42,14 +42,17 @@ std::optional<std::string> without_sum(const std::string& bytes) {
   return bytes == with_sum(settings) ? std::optional(settings) : std::nullopt;
 }
 
+bool decides_about_records(const std::string& key) {
+  return std::ranges::any_of(
+      kOfRecords, [&](std::string_view begin) { return (key + " ").starts_with(begin); });
+}
+
 // Those lines of `text` that decide about records, and whose key `other` has too.
 std::string of_records(const std::string& text, const std::string& other) {
   const auto known = settings_in(other);
   std::string kept;
   for (const auto& [key, value] : settings_in(text)) {
-    const bool decides = std::ranges::any_of(
-        kOfRecords, [&](std::string_view begin) { return (key + " ").starts_with(begin); });
-    if (decides && known.contains(key)) kept += key + " = " + value + "\n";
+    if (decides_about_records(key) && known.contains(key)) kept += key + " = " + value + "\n";
   }
   return kept;
 }
