@@ -6,7 +6,6 @@
 #include <map>
 #include <memory>
 #include <optional>
-#include <ranges>
 #include <set>
 #include <string>
 #include <string_view>
@@ -104,7 +103,9 @@ void warn_of_others(const fs::path& out, const std::vector<fs::path>& shards) {
   if (others.empty()) return;
   constexpr std::size_t kNamed = 3;
   std::string named;
-  for (const std::string& name : others | std::views::take(kNamed)) inter::append_item(named, name);
+  std::size_t count = 0;
+  for (const std::string& name : others)
+    if (count++ < kNamed) inter::append_item(named, name);
   if (others.size() > kNamed) named += fmt::format(" and {} more", others.size() - kNamed);
   std::cerr << "causeway: " << out.string() << " has other .bin files, and the pattern below takes "
             << "them too: " << named
