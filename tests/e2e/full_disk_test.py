@@ -166,7 +166,7 @@ class DiskOfTheRun(EndToEnd):
 
     def test_training_goes_on_and_what_was_refused_is_written_once_there_is_room(self):
         child = self.simulate_on_small_disk(self.config(steps=3000, k=25))
-        self.fill_until("Training goes on, and files that are to be kept are tried again", child)
+        self.fill_until("Training goes on, and the files of the run are tried again", child)
         kill(processes("worker", str(self.out / "regions" / "eu-west")))
         self.wait_for_line("eu-west worker 0: killed by signal 9", child)
         (self.seen / "filler").unlink()

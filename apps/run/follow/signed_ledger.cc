@@ -84,8 +84,8 @@ void SignedLedger::add(ToldEntries& told, const diloco::FollowerAnswer& answer) 
   told.run_id = answer.run_id;
   told.known = answer.known;
   diloco::Digest hash = hash_before(told.run_id, told, told.size());
+  const bool expects = !expected_.empty();
   for (const diloco::LogEntry& entry : answer.entries) {
-    const bool expects = !expected_.empty();
     if (expects && told.size() == expected_.size()) return;
     hash = diloco::chain_next(hash, diloco::content_of(entry));
     if (expects && hash != expected_[told.size()])

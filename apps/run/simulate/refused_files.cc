@@ -10,8 +10,8 @@ bool RefusedFiles::attempt(const std::string& file, const std::function<void()>&
     refused_.insert_or_assign(file, error);
     if (in_trouble) return false;
     note_(file + " was not written: " + error.what() +
-          ". Training goes on, and files that are to be kept are tried again. Make room or repair "
-          "the disk");
+          ". Training goes on, and the files of the run are tried again. Make room or repair the "
+          "disk");
     return false;
   }
   if (refused_.erase(file) > 0 && refused_.empty()) note_("all files of the run are written again");
