@@ -43,7 +43,7 @@ void end_calls() {
 
 InCall::InCall() {
   const std::lock_guard lock(mutex);
-  if (ends) throw Stopped("the program ends, and this thread, which is not the main one, with it");
+  if (ends) throw Stopped("the program ends, and its threads with it");
   ++inside;
 }
 

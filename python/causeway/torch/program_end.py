@@ -27,7 +27,7 @@ class ProgramEnd:
     def waits_for(self) -> Generator[None, None, None]:
         """What is within comes to an end before the program does, as it asks for `came` while it waits."""
         if self.came:
-            raise causeway.Stopped("the program ends, and this thread, which is not the main one, with it")
+            raise causeway.Stopped("the program ends, and its threads with it")
         thread = threading.current_thread()
         with self.changed:
             self.inside.append(thread)
