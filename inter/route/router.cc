@@ -1,6 +1,7 @@
 #include "inter/route/router.h"
 
 #include <algorithm>
+#include <ranges>
 
 #include <spdlog/spdlog.h>
 
@@ -31,6 +32,14 @@ std::string describe(const std::vector<Hop>& way) {
   return text;
 }
 
+// All that leave `from`: they stand together.
+auto links_of(auto& links, const std::string& from) {
+  const auto first = links.lower_bound({from, ""});
+  return std::ranges::subrange(first, std::find_if(first, links.end(), [&](const auto& link) {
+                                 return link.first.first != from;
+                               }));
+}
+
 template <typename Map>
 void bound(Map& map) {
   if (map.size() >= kBlobsMax) map.clear();  // they are fetched instead, or asked for twice
@@ -42,6 +51,7 @@ void Router::on_measured(const std::string& peer, std::chrono::microseconds roun
                          double bytes_per_s, double at_least_bytes_per_s) {
   const double known = bytes_per_s > 0 ? bytes_per_s : at_least_bytes_per_s;
   if (known <= 0) return;
+  answer_.reset();
   links_[{self_, peer}] = {std::chrono::duration<double>(round_trip).count() / 2, known};
   bytes_per_s > 0 ? void(bounded_.erase(peer)) : void(bounded_.insert(peer));
 }
@@ -51,7 +61,9 @@ bool Router::is_measured(const std::string& to) const {
 }
 
 void Router::on_report(const std::string& from, const LinkReport& report) {
-  std::erase_if(links_, [&](const auto& link) { return link.first.first == from; });
+  answer_.reset();
+  const auto known = links_of(links_, from);
+  links_.erase(known.begin(), known.end());
   for (const LinkReport::Link& link : report.links) {
     links_[{from, link.to}] = {1e-6 * static_cast<double>(link.latency_us),
                                static_cast<double>(link.bytes_per_s)};
@@ -59,6 +71,7 @@ void Router::on_report(const std::string& from, const LinkReport& report) {
 }
 
 void Router::on_peer_down(const std::string& peer) {
+  answer_.reset();
   bounded_.erase(peer);
   std::erase_if(links_, [&](const auto& link) {
     return link.first.first == peer || link.first.second == peer;
@@ -69,11 +82,9 @@ void Router::on_peer_down(const std::string& peer) {
 
 LinkReport Router::report() const {
   LinkReport report;
-  for (const auto& [ends, cost] : links_) {
-    if (ends.first == self_ && report.links.size() < kReportedLinksMax) {
-      report.links.push_back({ends.second, static_cast<std::uint64_t>(1e6 * cost.latency_s),
-                              static_cast<std::uint64_t>(cost.bytes_per_s)});
-    }
+  for (const auto& [ends, cost] : links_of(links_, self_) | std::views::take(kReportedLinksMax)) {
+    report.links.push_back({ends.second, static_cast<std::uint64_t>(1e6 * cost.latency_s),
+                            static_cast<std::uint64_t>(cost.bytes_per_s)});
   }
   return report;
 }
@@ -130,16 +141,24 @@ std::string Router::relay(const std::string& to, std::uint64_t bytes,
   return up.contains(via) ? via : "";
 }
 
+// A blob goes to each peer in turn, and the answer for the first of them holds for all.
+bool Router::ring_chosen(std::uint64_t bytes, std::set<std::string> members) {
+  if (!answer_ || answer_->bytes != bytes || answer_->members != members)
+    answer_ = {members, bytes, find_ring(bytes, members)};
+  return answer_->ring;
+}
+
 // Unless it is forced, a ring needs every link between its members measured: what is not known is
 // not known to be worse.
-bool Router::ring_chosen(std::uint64_t bytes, std::set<std::string> members) {
+bool Router::find_ring(std::uint64_t bytes, const std::set<std::string>& members) {
   if (forced_ && forced_ != Shape::ring) return false;
+  if (members.size() < 3 || (!forced_ && !bounded_.empty())) return false;
   LinkMatrix links = links_among(members);
   const std::size_t pairs = members.size() * (members.size() - 1);
-  if (members.size() < 3 || (!forced_ && (links.size() < pairs || !bounded_.empty()))) return false;
+  if (!forced_ && links.size() < pairs) return false;
   if (members != ring_.members || !similar(links, ring_.links) ||
       !similar(static_cast<double>(bytes), static_cast<double>(ring_.bytes)))
-    plan_ring_of(std::move(members), bytes, std::move(links));
+    plan_ring_of(members, bytes, std::move(links));
   return ring_.chosen;
 }
 

@@ -54,10 +54,18 @@ class Router {
     bool chosen = false;
   };
 
+  // What was asked last, until a link changes.
+  struct Answer {
+    std::set<std::string> members;
+    std::uint64_t bytes = 0;
+    bool ring = false;
+  };
+
   bool tries_directly(const BlobId& id, const std::string& to, const std::set<std::string>& up);
   bool is_measured(const std::string& to) const;
   double seconds(const std::vector<Hop>& way, std::uint64_t bytes) const;
   bool ring_chosen(std::uint64_t bytes, std::set<std::string> members);
+  bool find_ring(std::uint64_t bytes, const std::set<std::string>& members);
   LinkMatrix links_among(const std::set<std::string>& members) const;
   void plan_ring_of(std::set<std::string> members, std::uint64_t bytes, LinkMatrix links);
   std::vector<Hop> along_ring(const std::string& to) const;
@@ -70,6 +78,7 @@ class Router {
   LinkMatrix links_;
   std::set<std::string> bounded_;  // peers: our links to them carry at least so much
   Ring ring_;
+  std::optional<Answer> answer_;
   BlobId last_blob_;
   unsigned blobs_ = 0;
   std::map<std::string, std::vector<Hop>> noted_;  // the last way to each peer that was logged

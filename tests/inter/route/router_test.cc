@@ -176,6 +176,8 @@ TEST_F(RouterTest, RingIsChosenWhenEveryLinkIsMeasuredAndItIsMuchFaster) {
   router.on_measured("c", milliseconds(20), 10'000);
   EXPECT_THAT(way(router, "d", up), ElementsAre(Hop{"a", "b"}, Hop{"b", "c"}, Hop{"c", "d"}));
   EXPECT_THAT(way(router, "b", up), ElementsAre(Hop{"a", "b"}));
+  router.on_peer_down("c");
+  EXPECT_THAT(way(router, "d", up), ElementsAre(Hop{"a", "d"})) << "c's links are not known again";
 }
 
 TEST_F(RouterTest, RegionIsAskedOnceToPassABlobOnUnlessItWasDown) {
