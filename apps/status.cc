@@ -96,9 +96,7 @@ inter::Endpoint address_of(const std::string& target) {
 
 run::SeenRegion look(const Target& target, const StatusFlags& flags) {
   if (target.where.empty())
-    throw run::ConfigError(
-        "it has no address in the file (advertise), and no region that was seen has a link to it; "
-        "ask it on its own host");
+    throw run::ConfigError("it has no address in the file (advertise); ask it on its own host");
   if (std::filesystem::is_directory(target.where)) return run::look_at_directory(target.where);
   return run::look_at_address(
       address_of(target.where),
