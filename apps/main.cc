@@ -24,7 +24,9 @@
 #include "apps/printable_output.h"
 #include "apps/run/config/config.h"
 #include "apps/run/config/config_schema.h"
+#include "apps/run/config/unexpanded_home.h"
 #include "apps/run/region/own_process.h"
+#include "apps/run/region/owner_advice.h"
 #include "apps/run/region/start_needs.h"
 #include "apps/run/watch/begin_log.h"
 #include "diloco/files/error.h"
@@ -90,6 +92,9 @@ std::string text_of(const std::system_error& error) {
                          make_error_code(causeway::diloco::Errc::lineage),
                          make_error_code(causeway::diloco::Errc::config_mismatch),
                          make_error_code(causeway::diloco::Errc::left_out),
+                         make_error_code(causeway::inter::Errc::bad_address),
+                         make_error_code(causeway::inter::Errc::bad_credentials),
+                         make_error_code(causeway::inter::Errc::cannot_listen),
                          make_error_code(causeway::wan_sim::Errc::bad_scenario)};
   const bool is_whole = std::ranges::find(whole, error.code()) != whole.end();
   return is_whole ? causeway::intra::message_of(error) : error.what();
@@ -139,12 +144,17 @@ int answer(const CLI::App& app, const CLI::ParseError& error) {
     return report(
         "'" + unknown.front() + "' is not known here; --help alone lists what can be given", 2);
   }
+  if (error.get_exit_code() != 0 && app.get_subcommands().empty() && !unknown.empty())
+    return report("'" + unknown.front() + "' is no subcommand; causeway --help lists them", 2);
   return app.exit(error) == 0 ? printed(0) : 2;
 }
 
 int report_place(const std::filesystem::filesystem_error& error) {
-  const std::string text = error.path1().string() + ": " + error.code().message() +
-                           "; name a place that can be read and written";
+  const bool is_forbidden = error.code() == std::errc::permission_denied;
+  const std::string text =
+      error.path1().string() + ": " + error.code().message() +
+      "; name a place that can be read and written" +
+      (is_forbidden ? causeway::run::owner_advice(error.path1(), ::geteuid()) : "");
   if (causeway::run::is_transient(error.code())) return report(text, kTryAgain);
   return report(text, causeway::inter::is_out_of_room(error) ? kNoRoom : 2);
 }
@@ -234,6 +244,8 @@ int main(int argc, char** argv) {
   int exit_code = 0;
   add_subcommands(app, exit_code);
   try {
+    if (const auto home = causeway::run::unexpanded_home({argv, argv + argc}))
+      return report(*home + ": " + causeway::run::kNoHome, 2);
     app.parse(argc, argv);
     if (app.get_subcommands().empty())
       return report("no subcommand was given; --help lists them", 2);

@@ -22,7 +22,7 @@
 namespace causeway::apps {
 namespace {
 
-constexpr std::chrono::seconds kPatience{60};
+constexpr std::chrono::seconds kPatience{60}, kSilence{2};
 constexpr std::chrono::milliseconds kPoll{100};
 
 struct MembersFlags {
@@ -75,15 +75,20 @@ void change(const MembersFlags& flags, const diloco::Member& asked, bool remove)
   diloco::ask_coordinator(flags.directory, {.member = asked, .remove = remove});
   asio::io_context context;
   const auto deadline = std::chrono::steady_clock::now() + kPatience;
-  for (;;) {
+  for (bool said = false;;) {
     const diloco::Membership now = membership_in(flags.directory);
     const diloco::Member* member = now.find(asked.region);
     const bool done = remove ? member == nullptr
                              : member != nullptr && member->address == asked.address &&
                                    member->witness == asked.witness;
     if (done) return list(now);
-    if (std::chrono::steady_clock::now() > deadline) {
-      const auto status = diloco::read_file(flags.directory / "status.json");
+    const auto left = deadline - std::chrono::steady_clock::now();
+    const auto status = diloco::read_file(flags.directory / "status.json");
+    if (!said && left < kPatience - kSilence) {
+      spdlog::info("{}", run::still_waits(status.value_or(""), kPatience));
+      said = true;
+    }
+    if (left < std::chrono::seconds(0)) {
       throw std::system_error(std::make_error_code(std::errc::timed_out),
                               run::why_not_taken(status.value_or(""), kPatience));
     }

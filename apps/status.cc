@@ -24,6 +24,7 @@
 #include "apps/run/watch/run_table.h"
 #include "apps/run/watch/seen_region.h"
 #include "inter/base/error.h"
+#include "intra/base/error.h"
 
 namespace causeway::apps {
 namespace {
@@ -114,6 +115,12 @@ std::optional<run::SeenRegion> left_on_this_host(const Target& target) {
   }
 }
 
+// Without the words of the error's code, which say it once more.
+std::string text_of(const std::exception& error) {
+  const auto* coded = dynamic_cast<const std::system_error*>(&error);
+  return coded == nullptr ? error.what() : intra::message_of(*coded);
+}
+
 // One that cannot be seen does not hide the others.
 run::SeenRegion look_or_say_why(const Target& target, const StatusFlags& flags) {
   try {
@@ -122,7 +129,8 @@ run::SeenRegion look_or_say_why(const Target& target, const StatusFlags& flags) 
     if (const auto left = left_on_this_host(target)) return *left;
     run::SeenRegion unseen;
     unseen.name = target.name.empty() ? target.where : target.name;
-    unseen.problem = error.what();
+    unseen.problem = text_of(error);
+    unseen.undialled = target.where.empty();
     return unseen;
   }
 }
@@ -161,6 +169,7 @@ std::vector<run::SeenRegion> look_at_all(const std::vector<Target>& targets,
     if (regions[i].missed_end()) regions[i] = look_or_say_why(targets[i], flags);
   }
   note_ends(regions, flags);
+  run::note_what_others_say(regions);
   run::compare_rounds(regions);
   return regions;
 }

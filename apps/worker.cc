@@ -136,6 +136,7 @@ int run_worker(const WorkerFlags& flags) {
     options.synchronous = {*flags.synchronous_rank, flags.synchronous_world, flags.generation};
   }
   run::watch_stop_signals();
+  options.data.interrupted = run::stop_requested;
   const intra::WorkerResult result = intra::run_worker(options, run::stop_requested);
   spdlog::info("done: step {}, {} tokens, validation loss {:.4f}, parameters {}",
                run::format_steps(result.progress.step(), result.run_steps, " of "),

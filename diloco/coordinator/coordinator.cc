@@ -6,6 +6,7 @@
 #include <utility>
 #include <variant>
 
+#include <fmt/format.h>
 #include <spdlog/spdlog.h>
 
 #include <asio/steady_timer.hpp>
@@ -162,9 +163,10 @@ void Coordinator::Implementation::open() {
   });
   operator_door_->start();
   const std::string& run_id = directory_.ledger().run_id();
-  spdlog::info("{}: run {}, round {}, listening on port {}", options_.region,
+  const std::uint16_t port = listening_port();
+  spdlog::info("{}: run {}, round {}, {}", options_.region,
                run_id.empty() ? "not known yet" : run_id, driver_->protocol().version(),
-               listening_port());
+               port == 0 ? "dials the others" : fmt::format("listening on port {}", port));
 }
 
 CoordinatorContext Coordinator::Implementation::context() {

@@ -25,13 +25,15 @@ std::uint32_t Pace::usual_steps(bool warming_up, std::uint32_t k_now) const {
   return std::max(1U, (warming_up ? std::min(warmup_k, k_now) : k_now) / fragments);
 }
 
-Round Pace::rounds() const {
-  const std::uint64_t warmup = warmup_k > 0 ? std::min(warmup_steps, steps) : 0;
+Round Pace::rounds_after(std::uint64_t step) const {
+  const std::uint64_t ahead = steps - std::min(step, steps);
+  const std::uint64_t warmup_end = warmup_k > 0 ? std::min(warmup_steps, steps) : 0;
+  const std::uint64_t warmup = warmup_end - std::min(step, warmup_end);
   const std::uint32_t warmup_length = usual_steps(warmup > 0, k);
   const Round warmup_rounds = rounds_before(warmup, warmup_length);
   // The last of these may end after the warm-up, or after the run.
   const std::uint64_t beyond = (warmup_length - warmup % warmup_length) % warmup_length;
-  const std::uint64_t left = steps - warmup - std::min(beyond, steps - warmup);
+  const std::uint64_t left = ahead - warmup - std::min(beyond, ahead - warmup);
   return warmup_rounds + rounds_before(left, usual_steps(false, k)) + (fragments - 1);
 }
 

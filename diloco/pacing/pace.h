@@ -27,7 +27,9 @@ struct Pace {
   // With another K in the place of k.
   std::uint32_t round_steps(std::uint64_t step, std::uint32_t k_now) const;
   // Of the whole run, if K is not changed on the way. At once, however many these are.
-  Round rounds() const;
+  Round rounds() const { return rounds_after(0); }
+  // Likewise of these, those that begin when `step` inner steps are done, whatever K was before.
+  Round rounds_after(std::uint64_t step) const;
 
  private:
   // Of a round that the end of the run does not shorten.

@@ -75,8 +75,8 @@ asio::awaitable<void> MeshCore::admit(Self self, std::shared_ptr<Connection> con
     objection = "it greets as a follower with the certificate of a region";
   if (objection.empty()) objection = self->refuses_all_;
   if (objection.empty() && peer == nullptr) {
-    objection =
-        "region \"" + printable(region) + "\" is not a peer of \"" + self->options_.self + "\"";
+    objection = "region \"" + printable(region) + "\" is not a peer of \"" + self->options_.self +
+                "\": `causeway members add` in a region of the run lets it take part";
   }
   if (!objection.empty()) co_await refuse(*connection, objection);
   deadline.reset();

@@ -74,6 +74,7 @@ class Observer {
     const Deadline deadline(io_.get_executor(), options_.deadline, [this] { give_up(); });
     try {
       const auto endpoints = co_await resolve(options_.address, options_.deadline);
+      looked_up_ = true;
       const bool small = options_.segments == Segments::small;
       for (const tcp::endpoint& endpoint : endpoints) co_await try_at(endpoint, small);
       for (const tcp::endpoint& endpoint : endpoints) {
@@ -133,7 +134,7 @@ class Observer {
 
   [[noreturn]] void throw_failure() const {
     LinkError failure = failure_;
-    if (late_) {
+    if (late_ && looked_up_) {
       failure = {Errc::deadline, "no answer within " + seconds_text(options_.deadline) +
                                      (silent_.empty() ? "" : kStands)};
     }
@@ -176,7 +177,7 @@ class Observer {
   std::size_t under_way_ = 0, failed_ = 0;
   std::optional<std::string> answer_;
   LinkError failure_{Errc::bad_address, "the name has no address"};
-  bool late_ = false;
+  bool looked_up_ = false, late_ = false;
 };
 
 }  // namespace

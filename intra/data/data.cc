@@ -18,7 +18,9 @@ Dataset::Dataset(const DataOptions& options) {
   const auto vocabulary = static_cast<std::uint64_t>(
       std::clamp<std::int64_t>(options.vocabulary, 0, std::int64_t{1} << 31));
   for (const std::string& path : find_data_files(options)) {
-    TokenFile file(path, options.format, vocabulary);
+    TokenFile file(
+        path, options.format, vocabulary,
+        {.said_from_bytes = options.digest_at_once_bytes, .interrupted = options.interrupted});
     const std::uint64_t count = file.tokens();
     parts_.push_back({std::move(file), tokens_});
     tokens_ += count;

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -18,8 +19,11 @@ struct DataOptions {
   Format format = Format::text;
   double validation_fraction = 0.05;  // the last part of the tokens, never trained on
   std::int64_t vocabulary = 256;      // a token at or above it is refused with file and position
-  // Up to so much, that has no digest yet, is read before a worker attaches (data_reading.h).
+  // Up to so much, that has no digest yet, is read before a worker attaches (data_reading.h). Of a
+  // file that is larger the log says when its tokens are looked through.
   std::uint64_t digest_at_once_bytes = 4ULL << 30;
+  // Asked now and then while tokens are looked through; empty: nobody interrupts that.
+  std::function<bool()> interrupted = {};
 };
 
 // Of data.validation_files: all of it is for validation.

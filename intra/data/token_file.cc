@@ -68,9 +68,10 @@ void with_token_type(std::size_t width, Visit&& visit) {
 
 }  // namespace
 
-TokenFile::TokenFile(const std::string& path, DataOptions::Format format, std::uint64_t vocabulary)
+TokenFile::TokenFile(const std::string& path, DataOptions::Format format, std::uint64_t vocabulary,
+                     const Look& look)
     : file_(path), vocabulary_(vocabulary), place_(place_in(file_, format)) {
-  with_token_type(place_.width, [this](auto token) { check_all<decltype(token)>(); });
+  with_token_type(place_.width, [&](auto token) { check_all<decltype(token)>(look); });
   sample_ = sample_of(file_.bytes());
 }
 
@@ -142,13 +143,20 @@ const std::byte* TokenFile::first_byte() const {
 // Reads the whole file once, so that a token outside the vocabulary is found before hours of
 // training, not after.
 template <typename Token>
-void TokenFile::check_all() const {
+void TokenFile::check_all(const Look& look) const {
   if (std::uint64_t{std::numeric_limits<Token>::max()} < vocabulary_) return;
+  if (const double bytes = static_cast<double>(place_.count) * sizeof(Token);
+      bytes >= static_cast<double>(look.said_from_bytes)) {
+    spdlog::info("looks through {} ({:.1f} GB): each of its tokens must be below model.vocabulary",
+                 file_.path().string(), bytes / 1e9);
+  }
   constexpr std::uint64_t kBlock = 1 << 16;
   const std::byte* const all = first_byte();
   const auto token = [all](std::uint64_t i) { return load<Token>(all + i * sizeof(Token)); };
   for (std::uint64_t block = 0; block < place_.count; block += kBlock) {
     const std::uint64_t end = std::min(block + kBlock, place_.count);
+    if (look.interrupted && look.interrupted())
+      throw std::system_error(Errc::interrupted, "stopped by a signal while it read the data");
     Token largest = 0;
     for (std::uint64_t i = block; i < end; ++i) largest = std::max(largest, token(i));
     if (largest < vocabulary_) continue;

@@ -4,6 +4,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <span>
 #include <string>
@@ -16,9 +17,17 @@ namespace causeway::intra {
 
 class TokenFile {
  public:
+  // How its tokens are looked through when it is opened.
+  struct Look {
+    std::uint64_t said_from_bytes = ~std::uint64_t{0};  // which takes long, so the log says it
+    std::function<bool()> interrupted = {};             // empty: never
+  };
   // Reads it once. Throws Errc::bad_data naming it and what is wrong (empty, odd size, bad magic, a
-  // token that is not below `vocabulary`, with its position).
-  TokenFile(const std::string& path, DataOptions::Format format, std::uint64_t vocabulary);
+  // token that is not below `vocabulary`, with its position), and Errc::interrupted.
+  TokenFile(const std::string& path, DataOptions::Format format, std::uint64_t vocabulary,
+            const Look& look);
+  TokenFile(const std::string& path, DataOptions::Format format, std::uint64_t vocabulary)
+      : TokenFile(path, format, vocabulary, Look{}) {}
 
   std::uint64_t tokens() const { return place_.count; }
   // Tokens [first, first + out.size()). Throws Errc::data_changed for one outside the vocabulary,
@@ -49,7 +58,7 @@ class TokenFile {
   static Place place_in(const MappedFile& file, DataOptions::Format format);
   const std::byte* first_byte() const;
   template <typename Token>
-  void check_all() const;
+  void check_all(const Look& look) const;
   void leave_touched(const FileStamp& now);
 
   MappedFile file_;

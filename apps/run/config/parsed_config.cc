@@ -11,6 +11,8 @@
 #include <toml++/toml.h>
 
 #include "apps/run/config/config_schema.h"
+#include "apps/run/config/toml_advice.h"
+#include "apps/run/config/unexpanded_home.h"
 #include "inter/base/file.h"
 #include "inter/base/text.h"
 
@@ -46,6 +48,10 @@ std::string suggestion(std::string_view unknown, const std::vector<std::string>&
   std::size_t best = std::max<std::size_t>(2, unknown.size() / 3) + 1;
   std::string_view nearest;
   if (unknown.size() > 100) return "";  // not a typing mistake
+  // A key without its section.
+  const auto whole = std::ranges::find_if(
+      known, [end = "." + std::string(unknown)](const auto& name) { return name.ends_with(end); });
+  if (whole != known.end()) return "; did you mean '" + *whole + "'?";
   for (const std::string& name : known) {
     const std::size_t distance = edit_distance(unknown, name);
     if (distance >= best) continue;
@@ -110,6 +116,13 @@ std::optional<Value> to_value(const toml::node& node) {
   return Value(std::move(list));
 }
 
+// In a path of a list, too.
+bool names_home(const Value& value) {
+  if (const auto* text = std::get_if<std::string>(&value)) return is_unexpanded_home(*text);
+  const auto* list = std::get_if<std::vector<std::string>>(&value);
+  return list != nullptr && std::ranges::any_of(*list, is_unexpanded_home);
+}
+
 class Loader {
  public:
   explicit Loader(std::string file) : file_(std::move(file)) { result_.config = default_config(); }
@@ -120,7 +133,8 @@ class Loader {
       root = toml::parse(text, std::string_view(file_));
     } catch (const toml::parse_error& error) {
       throw ConfigError(file_ + ":" + std::to_string(error.source().begin.line) +
-                        ": not valid TOML: " + printable(error.description()));
+                        ": not valid TOML: " + printable(error.description()) +
+                        toml_advice(error.description()));
     }
     for (const auto& [name, node] : root) {
       if (name.str() == "regions") {
@@ -235,6 +249,7 @@ class Loader {
     const bool named = place.rfind("--set", 0) == 0;  // the place says the key already
     const std::string where = place + ": " + (named ? "" : key.name + ": ");
     if (!value) throw ConfigError(where + must_be(key));
+    if (key.name != "checkpoint.after" && names_home(*value)) throw ConfigError(where + kNoHome);
     try {
       key.set(owner, *value);
     } catch (const std::invalid_argument& error) {

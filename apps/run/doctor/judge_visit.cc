@@ -27,12 +27,17 @@ constexpr char kMtuAdvice[] =
     "something on the way drops large packets in silence (MTU): lower the MTU of this host's "
     "interface, or let ICMP pass; net.ipv4.tcp_mtu_probing = 1 helps too";
 
+constexpr char kPortAdvice[] =
+    "write `listen` and `advertise` into its part of the file, in the files of all regions; "
+    "advertise = \"\" if nobody can dial it";
+
 std::string where(const Neighbour& neighbour) {
   return inter::to_string(neighbour.address);
 }
 
 // Of an address that did not answer.
 std::string advice_for(const Neighbour& neighbour) {
+  if (neighbour.address.port == 0) return kPortAdvice;
   const std::error_code code = neighbour.problem_code;
   if (code == asio::error::host_not_found || code == asio::error::host_not_found_try_again ||
       neighbour.problem.find("look") != std::string::npos)
@@ -194,6 +199,8 @@ Finding judge_link(const std::string& name, const Neighbour& neighbour, const Vi
 Finding judge_other_way(const Visit& visit, const OwnSide& own) {
   const std::string subject = "own address", at = inter::to_string(own.advertise);
   if (own.advertise.host.empty()) return ok(subject, "none: this region dials the others");
+  if (own.advertise.port == 0 && !visit.neighbours.empty())
+    return fail(subject, at + ": nobody can dial port 0", kPortAdvice);
   std::string reached, not_reached, silent;
   for (const auto& [name, neighbour] : visit.neighbours) {
     if (!neighbour.says_of_us) {

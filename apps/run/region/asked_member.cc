@@ -66,6 +66,17 @@ std::string dial_only_warning(const diloco::Membership& membership, const diloco
       asked.region, others.dial_only, others.carriers);
 }
 
+std::string still_waits(const std::string& status_json, std::chrono::seconds patience) {
+  const auto status = parse_object(status_json);
+  const std::string leader = status ? get<std::string>(*status, "leader") : "";
+  const bool leads = status && leader == get<std::string>(*status, "region");
+  const std::string waits = fmt::format(
+      "asked; waits up to {} s until the run has taken the change (Ctrl-C takes nothing back)",
+      patience.count());
+  if (leader.empty() || leads) return waits;
+  return waits + fmt::format(". {} leads: ask there if this region's word is not enough", leader);
+}
+
 std::string why_not_taken(const std::string& status_json, std::chrono::seconds patience) {
   const std::string untaken = fmt::format(
       "the run has not taken the change in {} s, but may still take it (`causeway members list` "

@@ -15,6 +15,9 @@ diloco::Member asked_member(const diloco::Membership& membership, diloco::Member
 // On a member that nobody can dial; empty: there is nothing to say.
 std::string dial_only_warning(const diloco::Membership& membership, const diloco::Member& asked);
 
+// What it waits for where the run does not take a change at once, likewise by status.json.
+std::string still_waits(const std::string& status_json, std::chrono::seconds patience);
+
 // Why the run has not taken a change for so long, and what to do: by the region's status.json, of
 // which there may be none.
 std::string why_not_taken(const std::string& status_json, std::chrono::seconds patience);

@@ -157,8 +157,8 @@ void wait_for(const StartNeeds& needs, std::chrono::seconds patience) {
       if (error.code() == intra::Errc::interrupted) throw;
       if (!is_transient(error.code())) break;
       if (std::chrono::steady_clock::now() >= end) throw;
-      if (waits_for != error.what()) {
-        waits_for = error.what();
+      if (const std::string lacks = intra::message_of(error); waits_for != lacks) {
+        waits_for = lacks;
         spdlog::warn("{}: waits at most {} s for what is missing: {}", needs.who, patience.count(),
                      waits_for);
       }

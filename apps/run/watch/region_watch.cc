@@ -27,7 +27,8 @@ RegionWatch::RegionWatch(const Config& config, std::string region, std::filesyst
                          const std::string& metrics, inter::Credentials credentials)
     : region_(std::move(region)),
       directory_(std::move(directory)),
-      lines_(config.train.steps, k_policy(config).measures() ? 0 : pace(config).rounds()),
+      lines_(config.train.steps,
+             k_policy(config).measures() ? std::nullopt : std::optional(pace(config))),
       tensorboard_(directory_, 0),
       earlier_(directory_),
       metrics_(config.name, region_, directory_, prices_of(config), credentials),

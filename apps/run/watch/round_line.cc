@@ -59,8 +59,15 @@ std::vector<LoggedRound> applied_rounds(const std::filesystem::path& region_dire
   return rounds;
 }
 
+// K may have been another one earlier in the run. Rounds without steps are the last ones.
+std::uint64_t RoundLines::rounds(const LoggedRound& round) {
+  const bool has_steps = !before_ || round.step != before_->step;
+  if (pace_ && has_steps) rounds_ = round.round + 1 + pace_->rounds_after(round.step);
+  return rounds_;
+}
+
 std::string RoundLines::next(const LoggedRound& round, Clock::time_point now) {
-  std::string line = "round " + of_all(round.round + 1, rounds_) + ": step " +
+  std::string line = "round " + of_all(round.round + 1, rounds(round)) + ": step " +
                      format_steps(round.step, steps_, " of ");
   if (round.loss) line += ", loss " + format_fixed(*round.loss, 4);
   if (round.val_loss) line += ", validation loss " + format_fixed(*round.val_loss, 4);

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "apps/run/region/region_files.h"
+#include "diloco/pacing/pace.h"
 
 namespace causeway::run {
 
@@ -41,14 +42,18 @@ class RoundLines {
  public:
   using Clock = std::chrono::steady_clock;
 
-  // `steps` of the run; `rounds` of the run, 0: not known.
-  RoundLines(std::uint64_t steps, std::uint64_t rounds) : steps_(steps), rounds_(rounds) {}
+  // `steps` of the run; `pace`: nothing if nobody knows how many rounds these will be.
+  RoundLines(std::uint64_t steps, std::optional<diloco::Pace> pace) : steps_(steps), pace_(pace) {}
 
   // "round 12 of 60: step 240 of 1,200, loss 2.5123, ... took 12.3 s, about 9 min 50 s left"
   std::string next(const LoggedRound& round, Clock::time_point now = Clock::now());
 
  private:
-  std::uint64_t steps_, rounds_;
+  std::uint64_t rounds(const LoggedRound& round);
+
+  std::uint64_t steps_;
+  std::optional<diloco::Pace> pace_;
+  std::uint64_t rounds_ = 0;  // of the run, as it looked when steps were taken last; 0: not known
   std::optional<LoggedRound> before_;
   Clock::time_point before_at_;
 };

@@ -24,8 +24,16 @@ std::string dash_if_zero(double value, const std::string& shown) {
   return value > 0 ? shown : "-";
 }
 
+std::string listed(const std::vector<std::string>& names) {
+  std::string list;
+  for (const std::string& name : names) inter::append_item(list, name);
+  return list;
+}
+
 std::string state_of(const SeenRegion& region, const RegionStatus& status) {
   if (region.run_is_over && !region.finished) return "ended";
+  if (region.removed) return "removed from the run";
+  if (region.is_only_linked()) return "linked to " + listed(region.linked_to);
   if (!region.problem.empty()) return "NOT SEEN";
   if (region.finished) return "finished";
   if (!region.runs) return "STOPPED";
@@ -181,24 +189,34 @@ std::string why_behind(const RegionStatus& status) {
 }
 
 std::string missed_end_problem(const SeenRegion& region) {
-  std::string names;
-  for (const std::string& name : region.to_start) inter::append_item(names, name);
   return fmt::format(
       "the run is over, but this region lacks {} of its rounds, and no process that has them runs "
       "any more. Start {}the coordinator{} of {} again until {} has finished; any region that has "
       "finished will do",
       format_count(region.rounds_missed), region.runs ? "" : "its own coordinator and ",
-      region.to_start.size() > 1 ? "s" : "", names, region.name);
+      region.to_start.size() > 1 ? "s" : "", listed(region.to_start), region.name);
+}
+
+// What is the same for several is said once: a certificate may be missing here, for all of them.
+std::string why_not_seen(const std::vector<SeenRegion>& regions) {
+  std::vector<std::pair<std::string, std::string>> whose;  // problem, regions
+  for (const SeenRegion& region : regions) {
+    if (region.problem.empty() || region.is_well()) continue;
+    const auto same = std::ranges::find(whose, region.problem, [](auto& one) { return one.first; });
+    inter::append_item(
+        (same == whose.end() ? whose.emplace_back(region.problem, "") : *same).second, region.name);
+  }
+  std::string lines;
+  for (const auto& [problem, names] : whose) lines += "! " + names + ": " + problem + "\n";
+  return lines;
 }
 
 std::string problems(const std::vector<SeenRegion>& regions, const std::vector<RegionStatus>& all) {
-  std::string lines;
+  std::string lines = why_not_seen(regions);
   for (std::size_t i = 0; i < regions.size(); ++i) {
     const SeenRegion& region = regions[i];
-    if (region.run_is_over) continue;
-    if (!region.problem.empty()) {
-      lines += "! " + region.name + ": " + region.problem + "\n";
-    } else if (region.hangs) {
+    if (region.run_is_over || !region.problem.empty()) continue;
+    if (region.hangs) {
       lines += "! " + region.name + ": " + hang_problem(region, all[i]) + "\n";
     } else if (region.missed_end()) {
       lines += "! " + region.name + ": " + missed_end_problem(region) + "\n";
@@ -236,7 +254,9 @@ std::string run_table(const std::vector<SeenRegion>& regions) {
 std::string region_page(const SeenRegion& region) {
   const RegionStatus status = status_of(region);
   std::ostringstream out;
-  out << status.region << " of run " << status.run_id << "\n"
+  out << status.region << " of "
+      << (status.run_id.empty() ? "a run that it does not know yet" : "run " + status.run_id)
+      << "\n"
       << (region.finished ? "  finished" : fmt::format("  round {} is open", status.round))
       << ", version " << status.version << " applied\n";
   if (!region.finished) {
@@ -246,7 +266,8 @@ std::string region_page(const SeenRegion& region) {
   }
   const auto loss = loss_of(status.progress);
   out << (region.works() ? "  worker: " : "  worker, when it was last heard: ")
-      << status.progress.phase() << ", step " << status.progress.step() << ", loss "
+      << (status.progress.phase().empty() ? "nothing heard yet" : status.progress.phase())
+      << ", step " << status.progress.step() << ", loss "
       << (loss ? fmt::format("{:g}", *loss) : "-")
       << (region.works() && status.worker_is_silent()
               ? fmt::format(", its last word {} s ago", status.worker_silent_s)
@@ -280,6 +301,8 @@ std::string run_json(const std::vector<SeenRegion>& regions) {
                     {"rounds_missed", region.rounds_missed},
                     {"written_utc", region.written_utc},
                     {"problem", region.problem},
+                    {"linked_to", region.linked_to},
+                    {"removed", region.removed},
                     {"status", status.is_object() ? status : nlohmann::ordered_json(nullptr)}});
   }
   return nlohmann::ordered_json{{"regions", list}}.dump(

@@ -14,7 +14,7 @@ std::string region_page(const SeenRegion& region);
 std::string run_table(const std::vector<SeenRegion>& regions);
 
 // {"regions": [{"region", "runs", "starts", "hangs", "rounds_behind", "rounds_missed",
-// "written_utc", "problem", "status"}, ...]}
+// "written_utc", "problem", "linked_to", "removed", "status"}, ...]}
 std::string run_json(const std::vector<SeenRegion>& regions);
 
 }  // namespace causeway::run

@@ -124,6 +124,21 @@ void note_who_ended(std::vector<SeenRegion>& regions) {
   for (SeenRegion& region : regions) region.run_is_over = over && !region.problem.empty();
 }
 
+void note_what_others_say(std::vector<SeenRegion>& regions) {
+  for (const SeenRegion& seen : regions) {
+    if (!seen.works()) continue;
+    const RegionStatus status = status_of(seen);
+    for (SeenRegion& other : regions) {
+      if (other.problem.empty()) continue;
+      const auto link = status.links.find(other.name);
+      const bool is_member = link != status.links.end();
+      if (is_member && (link->second.up || !link->second.via.empty()))
+        other.linked_to.push_back(seen.name);
+      other.removed = other.removed || (!is_member && status.removed_links.contains(other.name));
+    }
+  }
+}
+
 namespace {
 
 // The regions of one run.

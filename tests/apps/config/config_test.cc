@@ -155,6 +155,31 @@ TEST(Config, SyntaxErrorNamesTheLine) {
   EXPECT_THAT(problem_of("[model]\nlayers = = 3\n"), HasSubstr("run.toml:2: not valid TOML"));
 }
 
+TEST(Config, SyntaxErrorsThatPeopleMakeMostSayWhatToWrite) {
+  const auto of = [](const std::string& line) { return problem_of("[run]\n" + line + "\n"); };
+  EXPECT_THAT(of("name = \"trip"), HasSubstr("a text ends on its line with the quote"));
+  EXPECT_THAT(of("name = west"), HasSubstr("straight quotes"));
+  EXPECT_THAT(of("name = trip"), HasSubstr("texts in quotes"));
+  EXPECT_THAT(of("name = \xE2\x80\x9Ctrip\xE2\x80\x9D"), HasSubstr("straight quotes"));
+  EXPECT_THAT(of("name = \"C:\\data\""), HasSubstr("write / instead of"));
+  EXPECT_THAT(of("name = \"tr\xFFp\""), HasSubstr("save the file as UTF-8"));
+  EXPECT_THAT(of("seed = 20k"), HasSubstr("numbers have no unit"));
+  EXPECT_THAT(of("seed = 0.5s"), HasSubstr("numbers have no unit"));
+  EXPECT_THAT(of("seed = 0,5"), HasSubstr("decimals have a point"));
+  EXPECT_THAT(of("require_doctor = True"), HasSubstr("write true or false"));
+  EXPECT_THAT(of("[regions]\nname = \"a\"\n[regions]"),
+              HasSubstr("each region begins with [[regions]]"));
+}
+
+// A shell reads checkpoint.after, and knows whose home it is.
+TEST(Config, ATildeIsNoHomeButInACommand) {
+  EXPECT_THAT(problem_of("[certificates]\ndirectory = \"~/certificates\"\n"),
+              HasSubstr("run.toml:2: certificates.directory: ~ is not your home here"));
+  EXPECT_THAT(problem_of("[data]\nfiles = [\"a.txt\", \"~/b.txt\"]\n"),
+              HasSubstr("run.toml:2: data.files: ~ is not your home here"));
+  EXPECT_THAT(problem_of("[checkpoint]\nafter = \"~/bin/copy\"\n"), Not(HasSubstr("home")));
+}
+
 TEST(Config, MissingFileIsNamed) {
   const TemporaryDirectory directory;
   try {
@@ -189,6 +214,8 @@ TEST(Config, OverridesUseTheSameChecks) {
   EXPECT_EQ(load_text(kSmallConfig, {"regions.west.workers=2"}).regions[1].workers, 2U);
   EXPECT_EQ(problem_of(kSmallConfig, {"model.layer=7"}),
             "--set model.layer: unknown key; did you mean 'model.layers'?");
+  EXPECT_EQ(problem_of(kSmallConfig, {"layers=7"}),
+            "--set layers: unknown key; did you mean 'model.layers'?");
   EXPECT_EQ(problem_of(kSmallConfig, {"model.layers=0"}),
             "--set model.layers: must be an integer, 1 to 1024");
   EXPECT_EQ(problem_of(kSmallConfig, {"model.layers=seven"}),

@@ -60,6 +60,20 @@ TEST(Links, ThatAreGoodHaveNoWarning) {
   EXPECT_THAT(about(findings, "own address").text, HasSubstr("reached from west"));
 }
 
+TEST(Links, OfRegionsWithoutAPortSayWhatTheFileLacks) {
+  Neighbour west = good();
+  west.address.port = 0;
+  west.problem = "nobody can dial port 0";
+  EXPECT_THAT(about(judged(west), "address of west").advice, HasSubstr("write `listen`"));
+  const Finding own = about(judge_visit({.listening_problem = "", .neighbours = {{"west", good()}}},
+                                        {.card = card("east"),
+                                         .advertise = {.host = "127.0.0.1", .port = 0},
+                                         .round_payload_bytes = 1}),
+                            "own address");
+  EXPECT_EQ(own.grade, Grade::fail);
+  EXPECT_THAT(own.advice, HasSubstr("write `listen`"));
+}
+
 TEST(Links, OverWhichOnlySmallPacketsPassAreNamedSo) {
   Neighbour west = good();
   west.payload_s = 0;

@@ -47,6 +47,15 @@ TEST(AskedMember, DoesNotBecomeAWitness) {
               HasSubstr("`causeway members remove open`"));
 }
 
+TEST(AskedMember, IsWaitedForWithTheLeadersName) {
+  const std::chrono::seconds patience{60};
+  EXPECT_THAT(still_waits(R"({"leader": "open", "region": "new"})", patience),
+              AllOf(HasSubstr("waits up to 60 s"), HasSubstr("open leads: ask there")));
+  EXPECT_THAT(still_waits(R"({"leader": "open", "region": "open"})", patience),
+              Not(HasSubstr("ask there")));
+  EXPECT_THAT(still_waits("", patience), Not(HasSubstr("ask there")));
+}
+
 TEST(AskedMember, IsTakenByALeaderAlone) {
   const std::chrono::seconds patience{60};
   const std::string led = R"({"leader": "open", "waiting": "open to decide round 3"})";

@@ -11,6 +11,8 @@ namespace {
 using testing::HasSubstr;
 using testing::Not;
 
+constexpr diloco::Pace kPace{.steps = 1200, .k = 20};
+
 RoundLines::Clock::time_point second(int number) {
   return RoundLines::Clock::time_point(std::chrono::seconds(number));
 }
@@ -31,13 +33,13 @@ LoggedRound round_at(std::uint64_t number, double time_s) {
 }
 
 TEST(RoundLines, TheFirstSaysWhatIsKnownWithoutAnEarlierOne) {
-  RoundLines lines(1200, 60);
+  RoundLines lines(1200, kPace);
   EXPECT_EQ(lines.next(round_at(0, 100)),
             "round 1 of 60: step 20 of 1,200, loss 2.5000, 1,234 tokens/s, 3 regions");
 }
 
 TEST(RoundLines, TheNextSaysWhatItTookForWhomItWaitedAndWhatIsLeft) {
-  RoundLines lines(1200, 60);
+  RoundLines lines(1200, kPace);
   lines.next(round_at(0, 100), second(0));
   LoggedRound another = round_at(1, 110);
   another.val_loss = 2.75;
@@ -49,7 +51,7 @@ TEST(RoundLines, TheNextSaysWhatItTookForWhomItWaitedAndWhatIsLeft) {
 }
 
 TEST(RoundLines, ALossMayBeZeroOrLessAndIsLeftOutWhereItIsNotKnown) {
-  RoundLines lines(1200, 60);
+  RoundLines lines(1200, kPace);
   LoggedRound round = round_at(0, 100);
   for (const auto& [loss, shown] :
        {std::pair{0.0, "loss 0.0000"}, std::pair{-1.5, "loss -1.5000"}}) {
@@ -60,16 +62,43 @@ TEST(RoundLines, ALossMayBeZeroOrLessAndIsLeftOutWhereItIsNotKnown) {
   EXPECT_THAT(lines.next(round), Not(HasSubstr("loss")));
 }
 
+TEST(RoundLines, KMayHaveBeenAnotherEarlierInTheRun) {
+  RoundLines lines(1200, diloco::Pace{.steps = 1200, .k = 50});
+  LoggedRound round = round_at(29, 100);
+  round.step = 650;  // 30 rounds of 20 steps, then 1 of 50
+  EXPECT_THAT(lines.next(round), HasSubstr("round 30 of 41: step 650 of 1,200"));
+  round.round = 40;
+  round.step = 1200;
+  EXPECT_THAT(lines.next(round), HasSubstr("round 41 of 41: step 1,200 of 1,200"));
+}
+
+TEST(RoundLines, RoundsWithoutStepsAreTheLast) {
+  RoundLines lines(40, diloco::Pace{.steps = 40, .k = 20, .fragments = 2});
+  LoggedRound round = round_at(2, 100);
+  round.step = 30;
+  EXPECT_THAT(lines.next(round), HasSubstr("round 3 of 5: step 30 of 40"));
+  for (const char* shown : {"round 4 of 5", "round 5 of 5"}) {
+    ++round.round;
+    round.step = 40;
+    EXPECT_THAT(lines.next(round), HasSubstr(shown));
+  }
+}
+
+TEST(RoundLines, WhereKIsChosenOnTheWayNobodyKnowsHowManyRoundsThereWillBe) {
+  RoundLines lines(1200, std::nullopt);
+  EXPECT_THAT(lines.next(round_at(0, 100)), HasSubstr("round 1: step 20 of 1,200"));
+}
+
 // Somebody set the host's date ten hours forward.
 TEST(RoundLines, WhatARoundTookDoesNotFollowTheDate) {
-  RoundLines lines(1200, 60);
+  RoundLines lines(1200, kPace);
   lines.next(round_at(0, 100), second(0));
   EXPECT_THAT(lines.next(round_at(1, 36'110), second(10)), HasSubstr("took 10 s"));
   EXPECT_THAT(lines.next(round_at(2, 120), second(30)), HasSubstr("took 20 s"));
 }
 
 TEST(RoundLines, CountersThatBeginAnewAndTheLastRoundGiveNoNonsense) {
-  RoundLines lines(40, 2);
+  RoundLines lines(40, diloco::Pace{.steps = 40, .k = 20});
   lines.next(round_at(0, 100), second(0));
   LoggedRound last = round_at(1, 99);
   last.wan_tx_bytes = 10;

@@ -186,6 +186,54 @@ TEST(RunTable, SaysWhoIsStoppedDegradedOrNotSeenAndTheLastError) {
   EXPECT_THAT(table, HasSubstr("1,200 tokens/s"));  // what is stopped makes none
 }
 
+TEST(RunTable, SaysWhatTheOthersKnowOfOneThatNobodyCanAsk) {
+  SeenRegion behind_nat = unseen_region("asia", "it has no address");
+  behind_nat.undialled = true;
+  std::vector<SeenRegion> regions = {seen_region("eu", {{"links", {{"asia", {{"up", true}}}}}}),
+                                     seen_region("us", {{"links", {{"asia", {{"up", false}}}}}}),
+                                     behind_nat};
+  note_what_others_say(regions);
+  EXPECT_THAT(run_table(regions), AllOf(HasSubstr("linked to eu\n"), Not(HasSubstr("!"))));
+  EXPECT_TRUE(regions[2].is_well());
+
+  regions = {seen_region("us", {{"links", {{"asia", {{"up", false}}}}}}), behind_nat};
+  note_what_others_say(regions);
+  EXPECT_THAT(run_table(regions), AllOf(HasSubstr("NOT SEEN"), HasSubstr("! asia: it has no")));
+  EXPECT_FALSE(regions[1].is_well());
+}
+
+// A link shows nothing of one that should answer: its coordinator may hang.
+TEST(RunTable, WhoHasAnAddressMustAnswerThere) {
+  std::vector<SeenRegion> regions = {seen_region("eu", {{"links", {{"asia", {{"up", true}}}}}}),
+                                     unseen_region("asia", "no answer")};
+  note_what_others_say(regions);
+  EXPECT_THAT(run_table(regions), HasSubstr("NOT SEEN"));
+  EXPECT_FALSE(regions[1].is_well());
+}
+
+TEST(RunTable, OneThatWasRemovedIsNotMissed) {
+  std::vector<SeenRegion> regions = {
+      seen_region("eu", {{"removed_links", {{"asia", {{"tx_bytes", 1}}}}}}),
+      unseen_region("asia", "Connection refused")};
+  note_what_others_say(regions);
+  EXPECT_THAT(run_table(regions), AllOf(HasSubstr("removed from the run"), Not(HasSubstr("!"))));
+  EXPECT_TRUE(regions[1].is_well());
+}
+
+TEST(RunTable, SaysOnceWhatKeepsAllFromBeingSeen) {
+  const std::string table = run_table({unseen_region("eu", "--as NAME is needed"),
+                                       unseen_region("us", "--as NAME is needed"),
+                                       unseen_region("asia", "it has no address")});
+  EXPECT_THAT(table, HasSubstr("! eu, us: --as NAME is needed\n! asia: it has no address\n"));
+}
+
+TEST(RunTable, APageOfARegionThatWaitsForItsRunHasNoGaps) {
+  const std::string page =
+      region_page(seen_region("eu", {{"run_id", ""}, {"progress", {{"phase", ""}, {"step", 0}}}}));
+  EXPECT_THAT(page, AllOf(HasSubstr("eu of a run that it does not know yet\n"),
+                          HasSubstr("worker: nothing heard yet, step 0")));
+}
+
 TEST(RunTable, HasTheLinksOfThoseThatRun) {
   const nlohmann::json links = {
       {"west",

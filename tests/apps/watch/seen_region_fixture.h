@@ -30,4 +30,11 @@ inline SeenRegion seen_region(const std::string& name, const nlohmann::json& mor
   return seen;
 }
 
+inline SeenRegion unseen_region(const std::string& name, const std::string& problem) {
+  SeenRegion unseen;
+  unseen.name = name;
+  unseen.problem = problem;
+  return unseen;
+}
+
 }  // namespace causeway::run

@@ -64,6 +64,16 @@ TEST(Pace, RoundsAreAsManyAsCountingThemFinds) {
   }
 }
 
+TEST(Pace, RoundsThatAreLeftAreThoseThatBeginLater) {
+  const Pace pace{.steps = 100, .k = 20, .fragments = 2, .warmup_k = 4, .warmup_steps = 12};
+  std::uint64_t step = 0;
+  for (Round done = 0; step < pace.steps; ++done, step += pace.round_steps(step))
+    EXPECT_EQ(done + pace.rounds_after(step), pace.rounds()) << step;
+  EXPECT_EQ(pace.rounds_after(100), 1U);
+  EXPECT_EQ(pace.rounds_after(101), 1U);
+  EXPECT_EQ((Pace{.steps = 1200, .k = 50}.rounds_after(650)), 11U);
+}
+
 // Counting these would take years.
 TEST(Pace, RoundsOfTheLongestRunAreKnownAtOnce) {
   constexpr std::uint64_t kMost = std::numeric_limits<std::int64_t>::max();

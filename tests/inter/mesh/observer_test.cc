@@ -20,6 +20,8 @@ namespace {
 
 constexpr const char* kTwoAddresses = "two-addresses.test";
 constexpr const char* kTwoVersions = "two-versions.test";
+constexpr const char* kSilentName = "silent.test";
+std::atomic<bool> name_server_is_silent = false;
 std::atomic<bool> lacks_ipv6 = false;
 
 }  // namespace
@@ -30,6 +32,10 @@ extern "C" int getaddrinfo(const char* host, const char* service, const addrinfo
   static const auto real =
       reinterpret_cast<decltype(&::getaddrinfo)>(::dlsym(RTLD_NEXT, "getaddrinfo"));
   const std::string_view name(host == nullptr ? "" : host);
+  if (name == kSilentName) {
+    name_server_is_silent.wait(true);
+    return EAI_FAIL;
+  }
   if (name != kTwoAddresses && name != kTwoVersions) return real(host, service, hints, found);
   const int failed = real(name == kTwoVersions ? "::1" : "127.0.0.2", service, hints, found);
   return failed != 0 ? failed : real("127.0.0.1", service, hints, &(*found)->ai_next);
@@ -136,6 +142,15 @@ TEST_F(ObserverTest, SilenceEndsAtTheDeadline) {
   asio::ip::tcp::acceptor silent(context_, {asio::ip::address_v4::loopback(), 0});
   EXPECT_THAT(ask(silent.local_endpoint().port(), pki_.credentials("watch"), milliseconds{200}),
               HasSubstr("no answer within 0.2 s"));
+}
+
+// A firewall is not to blame for that.
+TEST_F(ObserverTest, ANameThatNobodyLooksUpInTimeIsSaidToBeOne) {
+  name_server_is_silent = true;
+  const std::string said = ask(1, pki_.credentials("watch"), milliseconds{1}, kSilentName);
+  name_server_is_silent = false;
+  name_server_is_silent.notify_all();
+  EXPECT_THAT(said, HasSubstr("cannot look up silent.test: no answer within 0.0 s"));
 }
 
 // Somebody takes connections at the first and says nothing.

@@ -129,7 +129,7 @@ TEST_F(T15Listener, CertificateOfAnotherRegion) {
 TEST_F(T15Listener, RegionThatIsNoPeer) {
   start_listener();
   rogue_tls(context_, port(), {pki_.credentials("c")}, hello_of("c"));
-  expect_refused("region \"c\" is not a peer of \"b\"");
+  expect_refused("region \"c\" is not a peer of \"b\": `causeway members add`");
   expect_honest_peer_works();
 }
 

@@ -51,6 +51,31 @@ TEST(TokenFile, ReadsLittleEndianIntegers) {
   EXPECT_THAT(all_of({wide, Format::uint32, 0x20000}), testing::ElementsAre(1, 0x12345));
 }
 
+TEST(TokenFile, LooksThroughALargeFileWithAWordInTheLogUntilItIsInterrupted) {
+  const TemporaryDirectory directory;
+  const std::string file = directory.file("a.bin", std::string(1 << 20, '\0'));
+  const test::CapturedLog log;
+  int asked = 0;
+  const auto second_time = [&] { return ++asked == 2; };
+  expect_refusal(Errc::interrupted, {"while it read the data"}, [&] {
+    TokenFile(file, Format::uint16, 100, {.said_from_bytes = 1 << 20, .interrupted = second_time});
+  });
+  EXPECT_TRUE(log.has("a.bin (0.0 GB): each of its tokens must be below model.vocabulary"));
+  EXPECT_EQ(asked, 2);
+}
+
+TEST(TokenFile, OfWhichEveryTokenIsInTheVocabularyIsNotLookedThrough) {
+  const TemporaryDirectory directory;
+  const std::string file = directory.file("a.bin", std::string(1 << 10, '\0'));
+  const test::CapturedLog log;
+  const auto fails = [] {
+    ADD_FAILURE() << "asked";
+    return true;
+  };
+  TokenFile(file, Format::uint16, 65536, {.said_from_bytes = 1, .interrupted = fails});
+  EXPECT_FALSE(log.has("vocabulary"));
+}
+
 TEST(TokenFile, ReadsBothKindsOfLlmcShards) {
   const TemporaryDirectory directory;
   const std::string gpt2 =

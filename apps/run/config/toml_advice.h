@@ -1,0 +1,12 @@
+// What to do about a configuration that is no TOML.
+#pragma once
+
+#include <string>
+#include <string_view>
+
+namespace causeway::run {
+
+// By the parser's words, for what people mistype most: "; close the text ...", or nothing.
+std::string toml_advice(std::string_view problem);
+
+}  // namespace causeway::run
