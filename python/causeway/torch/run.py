@@ -1,6 +1,7 @@
 """Run: a PyTorch model in a run of Causeway."""
 from __future__ import annotations
 
+import atexit
 import itertools
 import logging
 import os
@@ -15,13 +16,13 @@ import torch
 import torch.distributed as dist
 
 import causeway
+from causeway.program_end import program_end
 
 from . import arguments, first_round, forks, frozen as frozen_parameters
 from .buffers import KINDS
 from .marks import HandedOut, Marks
 from .optimizers import Begun, tell_unsuited
 from .parameters import Parameters, told_spoiled
-from .program_end import program_end
 from .ranks import Group, Kind, Solo, ranks_told
 from .sigterm import Sigterm, Terminated
 from .steps import Step, Told
@@ -35,6 +36,7 @@ ONE_LOOP = ("`for step in run` and after_step() are two ways to count steps, and
 
 STOPS_TRIED = 8  # orders of steps that a region that is told to stop gives back
 
+atexit.register(program_end.come)  # once more: before what torch has registered, and logging
 
 # Runs of this process that are entered, by directory and region. A region's second worker here would take the first one's place.
 entered_here: weakref.WeakValueDictionary[tuple[pathlib.Path, str], "Run"] = weakref.WeakValueDictionary()
@@ -450,6 +452,6 @@ class Run:
         if what != self._said:
             self._said = what
             log.info("%s", what)
-        if self._sigterm.came or program_end.came or self._entered is None:  # another thread has left the run
+        if self._sigterm.came or self._entered is None:  # another thread has left the run
             return False
         return self._user_keep_waiting is None or bool(self._user_keep_waiting(what))
