@@ -8,7 +8,7 @@ import os
 import pathlib
 import warnings
 import weakref
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator, Sequence
 from types import TracebackType
 from typing import Any, NoReturn, SupportsFloat
 
@@ -23,7 +23,7 @@ from .buffers import KINDS
 from .marks import HandedOut, Marks
 from .optimizers import Begun, tell_unsuited
 from .parameters import Parameters, told_spoiled
-from .ranks import Group, Kind, Solo, ranks_told
+from .ranks import Group, Kind, Solo, decided_by_leader, done_by_leader, led, ranks_told
 from .sigterm import Sigterm, Terminated
 from .steps import Step, Told
 from .still_steps import StillSteps
@@ -132,7 +132,7 @@ class Run:
         self._begun = [Begun(one) for one in self.optimizers]
         self._still_steps = StillSteps(self.optimizers)
         with program_end.waits_for():
-            self._led(self._attach)
+            done_by_leader(self._ranks, self._attach)
         if self._ranks.leads:
             self._tell_of_arguments()
         if (self._entered.buffers.all or self._entered.buffers.left_out) and self._ranks.leads:
@@ -315,7 +315,7 @@ class Run:
         if self._sample is None and self._told is None:
             self._parameters.check_as_entered()
         try:
-            while (told := self._led(self._ask)[1]) is not None and told.validation_samples:
+            while (told := self._told_next()) is not None and told.validation_samples:
                 self._validate(told)
         except BaseException as error:
             # Told to stop: the worker saved its state, and this belongs to it.
@@ -338,6 +338,10 @@ class Run:
             self._before = self._parameters.marks()
         return told
 
+    def _told_next(self) -> Told | None:
+        kind, numbers = led(self._ranks, self._ask)
+        return Told.heard(numbers) if kind == Kind.STEPS else None
+
     def _resume(self, sample: int) -> None:
         if self._also:
             self._parameters.kept_through(lambda: self._state.resume(sample))
@@ -357,29 +361,19 @@ class Run:
             spoiled = self._parameters.not_finite()
             return spoiled is not None
 
-        if self._agreed(is_spoiled):
+        if decided_by_leader(self._ranks, is_spoiled):
             self._begin_anew(steps.round, taken, spoiled)
         self._sample = steps.first_sample + taken * self.samples_per_step
         if (steps.round + 1) % self.save_rounds == 0:  # before the region's state, which says that these steps were taken
             self._state.save(self._sample)
         loss = float(self._loss)
-
-        def done() -> tuple[Kind, None]:
-            self._attached.done(taken, loss)
-            return Kind.GO_ON, None
-
-        self._led(done)
+        done_by_leader(self._ranks, lambda: self._attached.done(taken, loss))
 
     def _validate(self, told: Told) -> None:
         self._parameters.give(told.round)
         loss = arguments.evaluated(self._evaluate(told.validation_samples))
         self._parameters.check_unchanged()
-
-        def validated() -> tuple[Kind, None]:
-            self._attached.validated(loss)
-            return Kind.GO_ON, None
-
-        self._led(validated)
+        done_by_leader(self._ranks, lambda: self._attached.validated(loss))
 
     def _tell_first_round(self, before: Marks, round_number: int, taken: int) -> None:
         self._before = None
@@ -397,34 +391,16 @@ class Run:
                       f"round out, follows the other regions, and {anew}", stacklevel=5)
 
     def _called_back(self) -> bool:
-        return self._agreed(lambda: self._sigterm.came or self._attached.called_back())
+        return decided_by_leader(self._ranks, lambda: self._sigterm.came or self._attached.called_back())
 
-    # ---- Rank 0 speaks; the others hear ----
+    # ---- What rank 0 does, and waits for ----
 
-    def _led(self, work: Callable[[], tuple[Kind, Told | None]]) -> tuple[Kind, Told | None]:
-        """What rank 0's `work` gives, a kind and steps or None, on every rank. What it raises is raised by all."""
-        if not self._ranks.leads:
-            kind, numbers = self._ranks.hear()
-            return kind, Told.heard(numbers) if kind == Kind.STEPS else None
-        try:
-            kind, steps = work()
-        except BaseException as error:
-            self._ranks.tell_error(error)
-            raise
-        self._ranks.tell(kind, steps.numbers() if steps is not None else ())
-        return kind, steps
-
-    def _agreed(self, question: Callable[[], bool]) -> bool:
-        """Rank 0's answer, yes or no, on every rank."""
-        return self._led(lambda: (Kind.YES if question() else Kind.NO, None))[0] == Kind.YES
-
-    def _attach(self) -> tuple[Kind, None]:
+    def _attach(self) -> None:
         self._claim()
         keep_waiting = weakref.WeakMethod(self._keep_waiting)  # a run that is dropped without __exit__ takes its worker along
         self._worker = causeway.Worker(self._parameters.hosts(), region=self.region, directory=str(self.directory),
                                        keep_waiting=lambda what: (ask := keep_waiting()) is None or ask(what), **self._settings)
         self._parameters.frozen.keep()
-        return Kind.GO_ON, None
 
     def _claim(self) -> None:
         place = self.directory.resolve(), self.region
@@ -434,7 +410,7 @@ class Run:
                              "with a list of optimizers. If the other Run is of an earlier try, leave it first (its __exit__), or drop it")
         entered_here[place] = self
 
-    def _ask(self) -> tuple[Kind, Told | None]:
+    def _ask(self) -> tuple[Kind, Sequence[int]]:
         steps = self._attached.next()
         for _ in range(STOPS_TRIED):
             if steps is None or not self._sigterm.came:
@@ -442,10 +418,10 @@ class Run:
             self._attached.done(0, float("nan"))  # then the next call waits, and saves when the wait is ended
             steps = self._attached.next()
         if steps is None:
-            return Kind.OVER, None
+            return Kind.OVER, ()
         if self._sigterm.came:
             raise causeway.Stopped("told to stop; the state could not be saved, so the next start goes on from the one before")
-        return Kind.STEPS, Told.of(steps)
+        return Kind.STEPS, Told.of(steps).numbers()
 
     def _keep_waiting(self, what: str) -> bool:
         self._ranks.tell(Kind.WAITING)
