@@ -24,9 +24,7 @@ TEST(WorkerResult, LeavesAResultThatEndsALaterLifeWithoutACoordinator) {
     Coordinator coordinator(directory.path());
     coordinator.follow({train(0), coordinator.apply_all(), finish(1)});
     Worker worker(settings(directory), kInitial);
-    ASSERT_TRUE(worker.next(params));
-    add(params, 0.5F);
-    worker.done(params, 4, 0);
+    take_steps(worker, params, 0.5F);
     EXPECT_FALSE(worker.next(result));
     EXPECT_FALSE(worker.next(result)) << "it is over for good";
   }
