@@ -1,4 +1,4 @@
-#include "intra/worker/region_worker.h"
+#include "intra/worker/make_inner_trainer.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
