@@ -102,8 +102,7 @@ WorkerResult RegionWorker::run() {
   for (;;) {
     // Killed between its result and its end: its coordinator may have ended as well.
     const auto left = result();
-    const bool is_ours = left && left->is_of(state_.run_id);
-    if (is_ours && left->progress.round() == state_.version && state_.version > 0) return *left;
+    if (left && left->ends(state_.run_id, state_.version)) return *left;
     try {
       gather();
       while (const auto stint = driver_.next()) take(*stint);

@@ -70,6 +70,10 @@ TEST(WorkerResult, ComesBackAsItWasWritten) {
   EXPECT_TRUE(read->is_of("0a"));
   EXPECT_FALSE(read->is_of("0b"));
   EXPECT_TRUE(intra::WorkerResult{}.is_of("0a")) << "of an earlier version";
+  EXPECT_TRUE(read->ends("0a", end.round()));
+  EXPECT_FALSE(read->ends("0a", end.round() + 1));
+  EXPECT_FALSE(read->ends("0b", end.round()));
+  EXPECT_FALSE(intra::WorkerResult{}.ends("0a", 0)) << "nothing was trained";
   EXPECT_EQ(read->common_val_loss, 1.5);
   EXPECT_EQ(read->params_digest, "ab");
   EXPECT_TRUE(read->timed_steps);
