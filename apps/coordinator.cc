@@ -2,7 +2,6 @@
 #include <chrono>
 #include <exception>
 #include <filesystem>
-#include <map>
 #include <memory>
 #include <optional>
 #include <string>

@@ -1,6 +1,5 @@
 // causeway eval: the validation loss of a checkpoint.
 #include <cmath>
-#include <cstdint>
 #include <filesystem>
 #include <iostream>
 #include <memory>

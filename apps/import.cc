@@ -2,7 +2,6 @@
 #include <filesystem>
 #include <iostream>
 #include <memory>
-#include <string>
 
 #include "apps/commands.h"
 #include "apps/run/transfer/import_run.h"

@@ -79,7 +79,7 @@ def main():
         more = [word for setting in flags.set for word in ("--set", setting)]
         run = subprocess.Popen([flags.causeway, "simulate", config(directory, flags.millions, flags.rounds), "--wan", "none", "--no-baseline",
                                 "--out", directory / "run", "--sample-tokens", "0", *more], stdout=subprocess.DEVNULL)
-        watch, pid, cpu_s = Watch(region), None, 0
+        watch, pid = Watch(region), None
         while run.poll() is None:
             pid = pid or watch.pid()
             try:

@@ -76,10 +76,10 @@ def measure(program, flags):
             raise SystemExit(f"the run ended with {run.returncode}")
         rate = (before + disk_rate(directory, flags.disk_mib << 20)) / 2
         result = json.loads((region / "result.json").read_text())
-        show(program, watch, applied(region / "worker-0.log"), result, rate, flags)
+        show(program, watch, applied(region / "worker-0.log"), result, rate)
 
 
-def show(program, watch, rounds, result, rate, flags):
+def show(program, watch, rounds, result, rate):
     states = [entry for entry in watch.came if entry[0] == "state"]
     snapshots = [entry for entry in watch.came if entry[0] == "snapshot"]
     print(f"{program}: {len(states)} states of {states[-1][2] / 1e9:.2f} GB, {len(snapshots)} snapshots of {snapshots[-1][2] / 1e9:.2f} GB, "

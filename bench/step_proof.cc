@@ -15,7 +15,7 @@
 
 #include "apps/run/config/config.h"
 #include "intra/collective/collective.h"
-#include "intra/worker/region_worker.h"
+#include "intra/worker/make_inner_trainer.h"
 #include "intra/worker/round_proof.h"
 
 namespace causeway::bench {

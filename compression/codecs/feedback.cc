@@ -1,9 +1,7 @@
 #include "compression/codecs/feedback.h"
 
-#include <algorithm>
 #include <array>
 #include <cassert>
-#include <memory>
 #include <string>
 #include <vector>
 

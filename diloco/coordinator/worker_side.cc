@@ -1,10 +1,8 @@
 #include "diloco/coordinator/worker_side.h"
 
-#include <algorithm>
 #include <cstdint>
 #include <filesystem>
 #include <numeric>
-#include <system_error>
 #include <utility>
 
 #include <fmt/format.h>

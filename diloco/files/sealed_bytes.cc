@@ -9,7 +9,6 @@
 #include <cerrno>
 #include <climits>
 #include <cstdint>
-#include <string>
 #include <system_error>
 #include <utility>
 #include <vector>

@@ -1,5 +1,6 @@
 #include "diloco/follow/follower_link.h"
 
+#include <chrono>
 #include <system_error>
 #include <utility>
 #include <vector>
@@ -16,6 +17,8 @@ namespace {
 
 using inter::FrameType;
 using inter::LinkError;
+
+constexpr std::chrono::milliseconds kSilenceMax{30'000};  // of somebody who owes an answer
 
 [[noreturn]] void throw_unasked(const inter::FrameView& frame) {
   throw LinkError(inter::Errc::bad_frame,
@@ -62,7 +65,7 @@ asio::awaitable<void> FollowerLink::connect_to(asio::ip::tcp::endpoint endpoint)
   if (small) inter::limit_segments(socket.native_handle(), inter::kSmallSegmentBytes);
   connection_ = std::make_unique<inter::Connection>(
       std::move(socket), settings_.context,
-      inter::ConnectionSettings{kFollowerMessageBytesMax, settings_.silence_max, {}});
+      inter::ConnectionSettings{kFollowerMessageBytesMax, kSilenceMax, {}});
   connection_->count_into(traffic_);
   bool stands = false;
   const auto limit = settings_.open_deadline;
@@ -93,10 +96,10 @@ asio::awaitable<void> FollowerLink::greet() {
 }
 
 asio::awaitable<inter::FrameView> FollowerLink::read() {
-  const inter::Deadline deadline(executor_, settings_.silence_max, [this] {
+  const inter::Deadline deadline(executor_, kSilenceMax, [this] {
     if (received_bytes() < inter::kMovedBytesMin) settings_.small_segments->turn(endpoint_);
     connection_->close(inter::Errc::deadline,
-                       "it says nothing for " + inter::seconds_text(settings_.silence_max));
+                       "it says nothing for " + inter::seconds_text(kSilenceMax));
   });
   co_return co_await connection_->read();
 }

@@ -27,7 +27,6 @@ class FollowerLink {
     inter::Endpoint address;
     inter::TlsContext context;
     std::chrono::milliseconds open_deadline{10'000};
-    std::chrono::milliseconds silence_max{30'000};  // of somebody who owes an answer
     // Where large packets seem to be lost, as earlier links found; after one that stood for so long
     // without them, large ones are tried again.
     std::shared_ptr<inter::SmallSegments> small_segments = std::make_shared<inter::SmallSegments>();

@@ -267,18 +267,24 @@ class FollowerServer::Implementation {
     }
   }
 
-  asio::awaitable<void> tell_entries(inter::Connection& connection, FollowerQuestion question) {
-    co_await pay(kQuestionCost);
-    bool waited = !question.wait;
+  // Until there is something to tell, where the follower waits for that; for a while at most.
+  template <typename HasNews>
+  asio::awaitable<void> await_news(bool waits, const HasNews& has_news) {
+    bool waited = !waits;
     const inter::Deadline deadline(io_.get_executor(), kLongestAnswer, [this, &waited] {
       waited = true;
       news_.notify();
     });
-    ledger_.look();
-    while (!waited && !ending_ && ledger_.size() <= question.first && !ledger_.finished()) {
-      co_await news_.wait();
+    while (!has_news() && !waited && !ending_ && !ledger_.finished()) co_await news_.wait();
+  }
+
+  asio::awaitable<void> tell_entries(inter::Connection& connection, FollowerQuestion question) {
+    co_await pay(kQuestionCost);
+    const auto has_news = [&] {
       ledger_.look();
-    }
+      return ledger_.size() > question.first;
+    };
+    co_await await_news(question.wait, has_news);
     FollowerAnswer answer = ledger_.answer(question.first, question.most);
     if (question.first == 0) answer.settings = options_.settings;
     const inter::Bytes frame = inter::encode_text(inter::FrameType::message, serialize(answer));
@@ -292,16 +298,11 @@ class FollowerServer::Implementation {
   // True: of the run's end, and of the weights then.
   asio::awaitable<bool> tell_weights(inter::Connection& connection, FollowerQuestion question) {
     co_await pay(kQuestionCost);
-    bool waited = !question.wait;
-    const inter::Deadline deadline(io_.get_executor(), kLongestAnswer, [this, &waited] {
-      waited = true;
-      news_.notify();
-    });
     const auto has_news = [&] {
       make_weights();
       return shelf_ && shelf_->has_news_for(question);
     };
-    while (!has_news() && !waited && !ending_ && !ledger_.finished()) co_await news_.wait();
+    co_await await_news(question.wait, has_news);
     FollowerAnswer answer{.run_id = ledger_.run_id(), .first = question.first};
     answer.finished = ledger_.finish();
     if (!question.held) answer.settings = options_.settings;

@@ -1,7 +1,6 @@
 #include "diloco/pacing/k_policy.h"
 
 #include <algorithm>
-#include <cassert>
 #include <cmath>
 #include <utility>
 

@@ -1,7 +1,6 @@
 #include "diloco/rehearsal/rehearsal.h"
 
 #include <algorithm>
-#include <limits>
 
 #include "diloco/pacing/time_model.h"
 #include "diloco/rehearsal/rehearsal_region.h"

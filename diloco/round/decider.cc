@@ -1,9 +1,7 @@
 #include "diloco/round/decider.h"
 
 #include <algorithm>
-#include <cassert>
 #include <chrono>
-#include <cmath>
 
 #include <fmt/format.h>
 

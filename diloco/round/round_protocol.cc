@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cassert>
-#include <utility>
 #include <variant>
 
 #include <fmt/format.h>

@@ -1,7 +1,6 @@
 #include "diloco/round/run_end.h"
 
 #include <algorithm>
-#include <vector>
 
 #include <fmt/format.h>
 

@@ -10,22 +10,15 @@
 #include <chrono>
 #include <cstdint>
 #include <filesystem>
-#include <functional>
 #include <memory>
-#include <span>
 #include <string>
 #include <vector>
 
 #include <asio/any_io_executor.hpp>
 #include <asio/awaitable.hpp>
-#include <asio/generic/stream_protocol.hpp>
 
 #include "diloco/files/error.h"
-#include "diloco/worker/stream/frame.h"
-#include "diloco/worker/stream/worker_stream.h"
 #include "diloco/worker/worker_session.h"
-#include "inter/base/retry.h"
-#include "inter/door/tls_door.h"
 #include "inter/mesh/mesh.h"
 #include "inter/tls/pki.h"
 
@@ -99,33 +92,6 @@ class WorkerServer {
  private:
   class Implementation;
   std::shared_ptr<Implementation> implementation_;
-};
-
-// Where workers on other hosts knock: TCP, then TLS with the region's own certificate (tls_door.h).
-// Who is attached stays when credentials are replaced.
-
-class WorkerDoor {
- public:
-  using Socket = asio::generic::stream_protocol::socket;
-  // A connection whose certificate is the run's. `forbidden`: why it is to be turned away, before
-  // it says anything; empty: its worker may attach.
-  using Admit =
-      std::function<void(Socket socket, std::unique_ptr<WorkerStream>, std::string forbidden)>;
-
-  // Listens. Throws std::system_error naming what cannot be used.
-  WorkerDoor(asio::any_io_executor executor, std::string region, const inter::Endpoint& bind,
-             const inter::Credentials& credentials, Admit admit);
-  std::uint16_t port() const { return door_.port(); }
-  void start() { door_.start(); }
-  void close() { door_.close(); }  // nobody is admitted from here on
-
- private:
-  void on_guest(inter::TlsDoor::Guest guest);
-
-  std::string region_;
-  Admit admit_;
-  inter::LogThrottle refusals_;
-  inter::TlsDoor door_;
 };
 
 }  // namespace causeway::diloco

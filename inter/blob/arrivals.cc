@@ -1,7 +1,6 @@
 #include "inter/blob/arrivals.h"
 
 #include <tuple>
-#include <utility>
 
 namespace causeway::inter {
 

@@ -101,13 +101,4 @@ std::optional<std::uint64_t> ChunkMap::next_down(std::uint64_t last) const {
   return std::nullopt;
 }
 
-std::uint64_t ChunkMap::run_from(std::uint64_t start) const {
-  std::uint64_t end = start;
-  while (end < size_ && has(end)) {
-    const bool whole_word = end % 64 == 0 && end + 64 <= size_ && words_[end / 64] == ~0ULL;
-    end += whole_word ? 64 : 1;
-  }
-  return end - start;
-}
-
 }  // namespace causeway::inter

@@ -76,8 +76,6 @@ class ChunkMap {
   // The next chunk in the set from `start` on, `start` included; after the end it goes on at the
   // other one.
   std::optional<std::uint64_t> next(std::uint64_t start, Order order) const;
-  // How many chunks from `start` on are in the set without a gap.
-  std::uint64_t run_from(std::uint64_t start) const;
 
  private:
   std::optional<std::uint64_t> next_up(std::uint64_t begin, std::uint64_t end) const;

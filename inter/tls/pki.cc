@@ -6,7 +6,6 @@
 #include <memory>
 #include <string_view>
 #include <system_error>
-#include <tuple>
 
 #include <openssl/pem.h>
 #include <openssl/rand.h>

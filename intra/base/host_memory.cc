@@ -2,9 +2,7 @@
 
 #include <algorithm>
 #include <fstream>
-#include <limits>
 #include <map>
-#include <optional>
 #include <sstream>
 
 #include "intra/base/control_groups.h"

@@ -2,11 +2,9 @@
 #include <atomic>
 #include <cassert>
 #include <cstdint>
-#include <cstring>
 #include <future>
 #include <set>
 #include <span>
-#include <utility>
 
 #include <nlohmann/json.hpp>
 

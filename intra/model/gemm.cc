@@ -4,9 +4,7 @@
 #include <array>
 #include <map>
 #include <oneapi/dnnl/dnnl.hpp>
-#include <string>
 #include <tuple>
-#include <utility>
 
 #include "intra/base/error.h"
 #include "intra/model/kernels/kernels.h"

@@ -2,7 +2,6 @@
 #include "diloco/files/file_io.h"
 
 #include <cmath>
-#include <fstream>
 #include <nlohmann/json.hpp>
 #include <system_error>
 #include <utility>

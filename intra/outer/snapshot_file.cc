@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <span>
 #include <system_error>
-#include <utility>
 
 #include <fmt/format.h>
 

@@ -5,7 +5,6 @@
 #include <limits>
 #include <optional>
 #include <system_error>
-#include <vector>
 
 #include "diloco/files/file_io.h"
 #include "intra/base/error.h"

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <cassert>
 #include <cstring>
-#include <string>
 #include <system_error>
 #include <vector>
 

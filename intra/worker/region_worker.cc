@@ -14,11 +14,11 @@
 #include "diloco/files/fault_point.h"
 #include "intra/base/error.h"
 #include "intra/collective/collective.h"
-#include "intra/cuda/step/device_stepper.h"
 #include "intra/published/checkpoint.h"
 #include "intra/step/inner_trainer.h"
 #include "intra/step/peak_flops.h"
 #include "intra/worker/heal_ranks.h"
+#include "intra/worker/make_inner_trainer.h"
 
 namespace causeway::intra {
 namespace {
@@ -102,8 +102,7 @@ WorkerResult RegionWorker::run() {
   for (;;) {
     // Killed between its result and its end: its coordinator may have ended as well.
     const auto left = result();
-    const bool is_ours = left && left->is_of(state_.run_id);
-    if (is_ours && left->progress.round() == state_.version && state_.version > 0) return *left;
+    if (left && left->ends(state_.run_id, state_.version)) return *left;
     try {
       gather();
       while (const auto stint = driver_.next()) take(*stint);
@@ -435,18 +434,6 @@ void RegionWorker::report() {
   progress_.set_tokens(state_.steps * batch().tokens);
   fill_in(progress_, options_, state_, *trainer_);
   driver_.report(progress_);
-}
-
-std::unique_ptr<Stepper> make_stepper(const WorkerOptions& options) {
-  if (options.train.device == Device::cpu) return make_cpu_stepper(options);
-  return cuda::make_device_stepper(
-      options, cuda::make_cuda_backend(options.local_rank, options.train.time_products));
-}
-
-std::unique_ptr<InnerTrainer> make_inner_trainer(const WorkerOptions& options) {
-  check_batch(options);
-  if (options.train.timed_step_ms > 0) return make_timed_trainer(options);
-  return make_model_trainer(options, make_stepper(options));
 }
 
 void fill_in(diloco::Progress& progress, const WorkerOptions& options, const TrainingState& state,

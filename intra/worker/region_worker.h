@@ -95,15 +95,6 @@ class RegionWorker final : private RoundTrainer {
   Stopwatch stopwatch_;
 };
 
-// The trainer that a worker's options ask for.
-
-// As options.train.device says. Throws what to do if that device is not there.
-std::unique_ptr<Stepper> make_stepper(const WorkerOptions& options);
-
-// Checks that the batch divides among the ranks, opens the data and builds the model; with timed
-// steps (train.timed_step_ms) neither is needed. `options` outlives the trainer.
-std::unique_ptr<InnerTrainer> make_inner_trainer(const WorkerOptions& options);
-
 // Where the time of a worker of ours went so far and what it needs, with the MFU of
 // progress.tokens_per_s.
 void fill_in(diloco::Progress& progress, const WorkerOptions& options, const TrainingState& state,

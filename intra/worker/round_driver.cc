@@ -1,7 +1,6 @@
 #include "intra/worker/round_driver.h"
 
 #include <algorithm>
-#include <cassert>
 #include <span>
 #include <system_error>
 #include <utility>

@@ -3,7 +3,6 @@
 #include <array>
 #include <charconv>
 #include <oneapi/dnnl/dnnl.hpp>
-#include <optional>
 #include <sstream>
 #include <system_error>
 #include <utility>

@@ -15,6 +15,7 @@
 #include "intra/published/checkpoint.h"
 #include "intra/step/memory_need.h"
 #include "intra/step/training_state.h"
+#include "intra/worker/make_inner_trainer.h"
 #include "intra/worker/region_worker.h"
 #include "intra/worker/state_saver.h"
 #include "intra/worker/worker_result.h"

@@ -221,8 +221,7 @@ class Worker::Implementation final : private intra::RoundTrainer {
   // Left by an earlier life. A coordinator that is not there may have ended as well.
   bool has_result() const {
     const auto result = intra::read_result(settings_.directory);
-    return result && result->is_of(state_.run_id) && result->progress.round() == state_.version &&
-           state_.version > 0;
+    return result && result->ends(state_.run_id, state_.version);
   }
 
   // The coordinator alone knows how long the run is: it may have been made longer.

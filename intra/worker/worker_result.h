@@ -29,6 +29,10 @@ struct WorkerResult {
 
   // An earlier run may have left it in the same directory. One that does not say is believed.
   bool is_of(const std::string& run) const { return run_id.empty() || run_id == run; }
+  // That of this version's state, with which the run is over.
+  bool ends(const std::string& run, diloco::Round version) const {
+    return is_of(run) && version > 0 && progress.round() == version;
+  }
   bool by_program() const { return !progress.has_val_loss(); }
   std::optional<double> val_loss() const {
     return by_program() ? std::nullopt : std::optional(progress.val_loss());

@@ -10,7 +10,6 @@
 #include "compression/base/parallel.h"
 #include "inter/base/printable_text.h"
 #include "intra/base/usable_cores.h"
-#include "python/module/program_end.h"
 #include "python/module/python_worker.h"
 
 namespace nb = nanobind;
@@ -112,7 +111,6 @@ NB_MODULE(_causeway, module) {
   spdlog::set_formatter(
       causeway::inter::printable_pattern("[%Y-%m-%d %H:%M:%S.%e] [causeway] [%l] %*"));
   causeway::compression::use_threads(causeway::intra::usable_cores().count);
-  watch_program_end();
   bind_steps(module);
   bind_worker(module);
   nb::exception<WorkerError> error(module, "WorkerError", PyExc_RuntimeError);

@@ -7,7 +7,6 @@
 #include <utility>
 
 #include "inter/base/text.h"
-#include "python/module/program_end.h"
 
 namespace nb = nanobind;
 
@@ -15,7 +14,9 @@ namespace causeway::python {
 
 PythonWorker::PythonWorker(const nb::mapping& tensors, WorkerSettings settings,
                            nb::object keep_waiting)
-    : arrays_(tensors, Arrays::Access::write), keep_waiting_(std::move(keep_waiting)) {
+    : arrays_(tensors, Arrays::Access::write),
+      keep_waiting_(std::move(keep_waiting)),
+      program_end_(nb::module_::import_("causeway.program_end").attr("program_end")) {
   settings.tensors = arrays_.tensors();
   settings.keep_waiting = [this](const std::string& what) { return this->keep_waiting(what); };
   without_gil([&] { worker_.emplace(std::move(settings), arrays_.views()); });
@@ -50,9 +51,9 @@ void PythonWorker::validated(double loss) {
 // Called without the GIL, in the middle of a wait. What is raised here comes out of the call that
 // waits, once the worker has saved its state.
 bool PythonWorker::keep_waiting(const std::string& what) {
-  if (program_ends()) return false;
   const nb::gil_scoped_acquire gil;
   try {
+    if (nb::cast<bool>(program_end_.attr("came"))) return false;
     if (PyErr_CheckSignals() != 0) throw nb::python_error();
     if (keep_waiting_.is_none()) return true;
     const int truth = PyObject_IsTrue(keep_waiting_(inter::printable(what)).ptr());
@@ -66,18 +67,9 @@ bool PythonWorker::keep_waiting(const std::string& what) {
 
 template <typename Work>
 void PythonWorker::without_gil(const Work& work) {
-  const InCall in_call;
   if (busy_.exchange(true))
     throw WorkerError("another thread is in a call of this worker: one thread at a time");
-  std::exception_ptr failure;
-  {
-    const nb::gil_scoped_release released;
-    try {
-      work();
-    } catch (...) {
-      failure = std::current_exception();
-    }
-  }
+  const std::exception_ptr failure = failure_of(work);
   busy_ = false;
   if (!failure) return;
   if (raised_) throw *std::exchange(raised_, std::nullopt);
@@ -87,6 +79,27 @@ void PythonWorker::without_gil(const Work& work) {
     const std::string text = inter::printable(error.what());  // others' words may be in it
     if (error.code() == std::errc::operation_canceled) throw Stopped(text);
     throw WorkerError(text);
+  }
+}
+
+// Also what Python raises before the work, as the program ends already, or after it.
+template <typename Work>
+std::exception_ptr PythonWorker::failure_of(const Work& work) {
+  try {
+    program_end_.attr("enter")();
+    std::exception_ptr failure;
+    {
+      const nb::gil_scoped_release released;
+      try {
+        work();
+      } catch (...) {
+        failure = std::current_exception();
+      }
+    }
+    program_end_.attr("leave")();
+    return failure;
+  } catch (...) {
+    return std::current_exception();
   }
 }
 

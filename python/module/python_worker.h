@@ -6,6 +6,7 @@
 
 #include <atomic>
 #include <cstdint>
+#include <exception>
 #include <optional>
 #include <stdexcept>
 #include <string>
@@ -44,9 +45,12 @@ class PythonWorker {
   bool keep_waiting(const std::string& what);
   template <typename Work>
   void without_gil(const Work& work);
+  template <typename Work>
+  std::exception_ptr failure_of(const Work& work);
 
   Arrays arrays_;
   nanobind::object keep_waiting_;
+  nanobind::object program_end_;                  // causeway/program_end.py
   std::optional<nanobind::python_error> raised_;  // by keep_waiting or a signal
   std::atomic<bool> busy_ = false;
   std::optional<Worker> worker_;

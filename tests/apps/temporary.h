@@ -1,40 +1,16 @@
 // A directory that goes away with the test, and a configuration in it.
 #pragma once
 
-#include <cstdlib>
-#include <filesystem>
-#include <fstream>
 #include <string>
 #include <vector>
 
 #include "apps/run/config/config.h"
 #include "apps/run/config/parsed_config.h"
+#include "tests/support/temporary_directory.h"
 
 namespace causeway::run {
 
-class TemporaryDirectory {
- public:
-  TemporaryDirectory() {
-    std::string name = (std::filesystem::temp_directory_path() / "causeway-test-XXXXXX").string();
-    path_ = ::mkdtemp(name.data());
-  }
-  TemporaryDirectory(const TemporaryDirectory&) = delete;
-  TemporaryDirectory& operator=(const TemporaryDirectory&) = delete;
-  ~TemporaryDirectory() { std::filesystem::remove_all(path_); }
-
-  std::filesystem::path operator/(const std::string& name) const { return path_ / name; }
-  const std::filesystem::path& path() const { return path_; }
-
-  std::filesystem::path write(const std::string& name, const std::string& text) const {
-    const std::filesystem::path file = path_ / name;
-    std::filesystem::create_directories(file.parent_path());
-    std::ofstream(file, std::ios::binary) << text;
-    return file;
-  }
-
- private:
-  std::filesystem::path path_;
-};
+using test::TemporaryDirectory;
 
 // The least a run needs. Lines 1 to 6 hold data and train, the regions follow.
 inline const std::string kSmallConfig = R"([data]

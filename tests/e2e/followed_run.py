@@ -29,7 +29,7 @@ class FollowedRun(RunByHand):
     def wait_for_version(self, version, follower):
         return wait_until(lambda: (now := self.published()) and now["version"] >= version and now, f"version {version}", follower)
 
-    def stop_run(self, code=130):
+    def stop_run(self):
         for child in self.coordinators + self.workers:
             if child.poll() is None:
                 child.send_signal(signal.SIGINT)

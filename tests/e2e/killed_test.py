@@ -1,7 +1,6 @@
 """kill -9 at every named state of the protocol, of coordinators and of workers. The list comes from the program itself."""
 import os
 import pathlib
-import re
 import shutil
 import signal
 import subprocess

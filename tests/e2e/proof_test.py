@@ -1,7 +1,6 @@
 """Proof that regions trained: their steps are taken again, and what they did otherwise is named by region, round and leaf."""
 import json
 import os
-import pathlib
 import re
 import shutil
 import sys

@@ -7,7 +7,7 @@ import sys
 import unittest
 
 from documented_outputs import assert_documented
-from harness import DENSE, REGIONS, SPARSE, EndToEnd, kill, processes, read_json, wait_until
+from harness import DENSE, REGIONS, EndToEnd, kill, processes, read_json, wait_until
 
 
 class Simulate(EndToEnd):

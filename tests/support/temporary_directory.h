@@ -2,7 +2,9 @@
 #pragma once
 
 #include <filesystem>
+#include <fstream>
 #include <string>
+#include <string_view>
 #include <system_error>
 
 #include <stdlib.h>
@@ -32,6 +34,15 @@ class TemporaryDirectory {
   }
 
   const std::filesystem::path& path() const { return path_; }
+  std::filesystem::path operator/(const std::string& name) const { return path_ / name; }
+
+  // To the file `name`, whose directory need not be there. Returns its path.
+  std::filesystem::path write(const std::string& name, std::string_view contents) const {
+    const std::filesystem::path file = path_ / name;
+    std::filesystem::create_directories(file.parent_path());
+    std::ofstream(file, std::ios::binary) << contents;
+    return file;
+  }
 
  private:
   std::filesystem::path path_;

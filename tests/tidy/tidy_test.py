@@ -33,7 +33,11 @@ REASONS = {
     "inter/mesh/session.cc": "one state machine",
     "diloco/log/raft.cc": "the paper's rules",
     "diloco/round/round_protocol.cc": "one answer for each event",
+    "diloco/follow/follower_server.cc": "the conversation with a follower, from the door to its last weights",
+    "diloco/worker/worker_server.cc": "two doors, and one message for each thing that rank 0 says or is told",
+    "intra/worker/region_worker.cc": "a region's worker: its gatherings, its steps, and what it shows",
     "intra/worker/round_driver.cc": "the worker's side of each order",
+    "python/causeway/torch/run.py": "what a program sees of a run, and one round of it",
     "intra/outer/outer_round.cc": "what a round encodes, and what it applies",
     "intra/outer/state_file.cc": "one file, written, read and checked",
     "tests/gpu_double/double_test.cc": "one test for each rule of the doubles",
@@ -55,6 +59,7 @@ REASONS = {
     "Decider": "as its file",
     "Transformer": "a layer's steps, forward and back",
     "Session": "as its file",
+    "WorkerSide": "as its file",
     "DeviceTransformerOf": "a layer's steps, forward and back",
 }
 

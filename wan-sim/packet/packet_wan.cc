@@ -8,7 +8,6 @@
 #include <algorithm>
 #include <chrono>
 #include <span>
-#include <system_error>
 #include <utility>
 
 #include "wan-sim/base/chance.h"

@@ -1,7 +1,6 @@
 #include "wan-sim/scenario/scenario.h"
 
 #include <algorithm>
-#include <set>
 #include <system_error>
 
 #include <fmt/format.h>

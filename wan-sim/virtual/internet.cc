@@ -20,6 +20,8 @@ constexpr std::uint64_t kMessageOverheadBytes = 16 + 22;
 constexpr std::uint64_t kRecordBytes = 16 * 1024, kRecordOverheadBytes = 22;
 // TCP, TLS 1.3 and our greeting.
 constexpr int kRoundTripsToUp = 3;
+// From one attempt to the next: twice as long each time.
+constexpr std::chrono::milliseconds kRedialMin{100}, kRedialMax{5'000};
 
 std::uint64_t on_the_wire(std::uint64_t blob_bytes) {
   return blob_bytes + (blob_bytes + kRecordBytes - 1) / kRecordBytes * kRecordOverheadBytes;
@@ -112,12 +114,12 @@ void Internet::dial(const std::string& a, const std::string& b) {
 
 void Internet::dial_later(const std::string& a, const std::string& b) {
   const Pair pair = unordered(a, b);
-  auto& wait = redial_.try_emplace(pair, options_.redial_min).first->second;
+  auto& wait = redial_.try_emplace(pair, kRedialMin).first->second;
   const std::uint64_t attempt = ++dialled_[pair];
   wan_.after(wait, [this, pair, attempt] {
     if (dialled_[pair] == attempt) dial(pair.first, pair.second);
   });
-  wait = std::min(2 * wait, options_.redial_max);
+  wait = std::min(2 * wait, kRedialMax);
 }
 
 bool Internet::accepted(const std::string& self, const std::string& peer) {

@@ -57,7 +57,6 @@ struct InternetOptions {
   // counts with an equal share.
   std::optional<inter::Shape> topology = inter::Shape::direct;
   std::chrono::milliseconds idle_deadline{10'000};
-  std::chrono::milliseconds redial_min{100}, redial_max{5'000};
 };
 
 class Internet {

@@ -1,7 +1,6 @@
 #include "wan-sim/virtual/virtual_wan.h"
 
 #include <algorithm>
-#include <system_error>
 #include <utility>
 
 #include "wan-sim/base/error.h"

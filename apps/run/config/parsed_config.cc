@@ -1,7 +1,6 @@
 #include "apps/run/config/parsed_config.h"
 
 #include <algorithm>
-#include <charconv>
 #include <numeric>
 #include <optional>
 #include <set>

@@ -4,7 +4,6 @@
 #include <optional>
 #include <string>
 #include <system_error>
-#include <vector>
 
 #include <asio/error.hpp>
 

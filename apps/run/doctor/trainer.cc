@@ -7,7 +7,6 @@
 #include <exception>
 #include <memory>
 #include <optional>
-#include <utility>
 
 #include <fmt/format.h>
 

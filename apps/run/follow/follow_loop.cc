@@ -2,8 +2,6 @@
 
 #include <algorithm>
 #include <limits>
-#include <memory>
-#include <optional>
 #include <sstream>
 #include <system_error>
 #include <utility>

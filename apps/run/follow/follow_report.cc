@@ -1,7 +1,6 @@
 #include "apps/run/follow/follow_report.h"
 
 #include <string>
-#include <utility>
 #include <vector>
 
 #include <prometheus/metric_family.h>

@@ -1,6 +1,5 @@
 #include "apps/run/follow/follower.h"
 
-#include <algorithm>
 #include <chrono>
 #include <system_error>
 #include <utility>

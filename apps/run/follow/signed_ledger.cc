@@ -1,7 +1,6 @@
 #include "apps/run/follow/signed_ledger.h"
 
 #include <algorithm>
-#include <span>
 #include <system_error>
 #include <utility>
 #include <variant>

@@ -17,7 +17,7 @@
 #include "intra/model/model.h"
 #include "intra/outer/outer_round.h"
 #include "intra/step/training_state.h"
-#include "intra/worker/region_worker.h"
+#include "intra/worker/make_inner_trainer.h"
 #include "intra/worker/run_worker.h"
 
 namespace causeway::run {

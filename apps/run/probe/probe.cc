@@ -9,7 +9,7 @@
 #include "intra/collective/collective.h"
 #include "intra/outer/outer_state.h"
 #include "intra/step/training_state.h"
-#include "intra/worker/region_worker.h"
+#include "intra/worker/make_inner_trainer.h"
 
 namespace causeway::run {
 namespace {

@@ -1,7 +1,6 @@
 #include "apps/run/region/choose_start.h"
 
 #include <chrono>
-#include <system_error>
 
 #include <spdlog/spdlog.h>
 

@@ -8,7 +8,7 @@
 #include "intra/base/error.h"
 #include "intra/collective/collective.h"
 #include "intra/outer/outer_round.h"
-#include "intra/worker/region_worker.h"
+#include "intra/worker/make_inner_trainer.h"
 
 namespace causeway::run {
 

@@ -8,7 +8,6 @@
 #include <functional>
 #include <mutex>
 #include <optional>
-#include <span>
 
 #include <fmt/format.h>
 

@@ -1,7 +1,6 @@
 #include "apps/run/tune/predict.h"
 
 #include <algorithm>
-#include <cmath>
 #include <map>
 #include <string>
 #include <system_error>

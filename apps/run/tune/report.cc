@@ -1,7 +1,6 @@
 // A tuning as JSON (docs/choosing-k.md) and as text.
 #include <algorithm>
 #include <cmath>
-#include <cstdio>
 #include <limits>
 
 #include <fmt/format.h>

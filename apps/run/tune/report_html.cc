@@ -1,7 +1,6 @@
 // A tuning as one page that needs nothing outside of it.
 #include <algorithm>
 #include <cmath>
-#include <map>
 
 #include <fmt/format.h>
 

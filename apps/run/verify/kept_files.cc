@@ -1,7 +1,5 @@
 #include "apps/run/verify/kept_files.h"
 
-#include <algorithm>
-#include <functional>
 #include <map>
 #include <optional>
 #include <set>

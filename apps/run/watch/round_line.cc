@@ -6,7 +6,6 @@
 
 #include "apps/run/page/format.h"
 #include "apps/run/region/parse_object.h"
-#include "apps/run/watch/earlier_rounds.h"
 
 namespace causeway::run {
 namespace {
@@ -50,13 +49,6 @@ Sample sample_of(const LoggedRound& round) {
           .loss = round.loss,
           .tokens_per_s = round.tokens_per_s,
           .val_loss = round.val_loss};
-}
-
-std::vector<LoggedRound> applied_rounds(const std::filesystem::path& region_directory) {
-  std::vector<LoggedRound> rounds;
-  EarlierRounds all(region_directory);
-  while (auto round = all.next()) rounds.push_back(*std::move(round));
-  return rounds;
 }
 
 // K may have been another one earlier in the run. Rounds without steps are the last ones.

@@ -3,10 +3,8 @@
 
 #include <chrono>
 #include <cstdint>
-#include <filesystem>
 #include <optional>
 #include <string>
-#include <vector>
 
 #include "apps/run/region/region_files.h"
 #include "diloco/pacing/pace.h"
@@ -34,8 +32,6 @@ struct LoggedRound {
 std::optional<LoggedRound> parse_round(const std::string& line);
 // As `causeway simulate` would have observed it then; time_s counts from 1970.
 Sample sample_of(const LoggedRound& round);
-// In file order; a round that was applied again after a restart is there again.
-std::vector<LoggedRound> applied_rounds(const std::filesystem::path& region_directory);
 
 // Turns rounds into lines, with what each took. A change of the host's date does not move that.
 class RoundLines {

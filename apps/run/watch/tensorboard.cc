@@ -2,7 +2,6 @@
 
 #include <array>
 #include <cerrno>
-#include <system_error>
 
 #include "apps/run/watch/event.pb.h"
 #include "diloco/files/file_io.h"

@@ -7,8 +7,6 @@
 #include <cassert>
 #include <cstring>
 #include <functional>
-#include <numeric>
-#include <optional>
 #include <set>
 #include <string>
 #include <system_error>

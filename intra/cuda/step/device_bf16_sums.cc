@@ -1,7 +1,6 @@
 #include "intra/cuda/step/device_bf16_sums.h"
 
 #include <cassert>
-#include <utility>
 
 #include "intra/cuda/step/device_stepper.h"
 #include "intra/cuda/step/mirror.h"

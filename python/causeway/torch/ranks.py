@@ -4,7 +4,7 @@ from __future__ import annotations
 import enum
 import logging
 import os
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, TypeVar
 
 import torch
@@ -173,3 +173,30 @@ def everybody(ranks: Solo | Group, work: Callable[[], Value]) -> list[Value]:
         if problem:
             raise causeway.WorkerError(f"rank {rank} of this region stopped: {problem}")
     return [value for value, _ in told]
+
+
+def led(ranks: Solo | Group, work: Callable[[], tuple[Kind, Sequence[int]]]) -> tuple[Kind, Sequence[int]]:
+    """What rank 0's `work` gives, a kind and numbers, on every rank. What it raises is raised by all."""
+    if not ranks.leads:
+        return ranks.hear()
+    try:
+        kind, numbers = work()
+    except BaseException as error:
+        ranks.tell_error(error)
+        raise
+    ranks.tell(kind, numbers)
+    return kind, numbers
+
+
+def done_by_leader(ranks: Solo | Group, work: Callable[[], None]) -> None:
+    """Rank 0 does `work`, and the others wait for it."""
+    def done() -> tuple[Kind, Sequence[int]]:
+        work()
+        return Kind.GO_ON, ()
+
+    led(ranks, done)
+
+
+def decided_by_leader(ranks: Solo | Group, question: Callable[[], bool]) -> bool:
+    """Rank 0's answer, yes or no, on every rank."""
+    return led(ranks, lambda: (Kind.YES if question() else Kind.NO, ()))[0] == Kind.YES

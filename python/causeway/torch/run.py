@@ -1,13 +1,14 @@
 """Run: a PyTorch model in a run of Causeway."""
 from __future__ import annotations
 
+import atexit
 import itertools
 import logging
 import os
 import pathlib
 import warnings
 import weakref
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator, Sequence
 from types import TracebackType
 from typing import Any, NoReturn, SupportsFloat
 
@@ -15,14 +16,14 @@ import torch
 import torch.distributed as dist
 
 import causeway
+from causeway.program_end import program_end
 
 from . import arguments, first_round, forks, frozen as frozen_parameters
 from .buffers import KINDS
 from .marks import HandedOut, Marks
 from .optimizers import Begun, tell_unsuited
 from .parameters import Parameters, told_spoiled
-from .program_end import program_end
-from .ranks import Group, Kind, Solo, ranks_told
+from .ranks import Group, Kind, Solo, decided_by_leader, done_by_leader, led, ranks_told
 from .sigterm import Sigterm, Terminated
 from .steps import Step, Told
 from .still_steps import StillSteps
@@ -35,6 +36,7 @@ ONE_LOOP = ("`for step in run` and after_step() are two ways to count steps, and
 
 STOPS_TRIED = 8  # orders of steps that a region that is told to stop gives back
 
+atexit.register(program_end.come)  # once more: before what torch has registered, and logging
 
 # Runs of this process that are entered, by directory and region. A region's second worker here would take the first one's place.
 entered_here: weakref.WeakValueDictionary[tuple[pathlib.Path, str], "Run"] = weakref.WeakValueDictionary()
@@ -130,7 +132,7 @@ class Run:
         self._begun = [Begun(one) for one in self.optimizers]
         self._still_steps = StillSteps(self.optimizers)
         with program_end.waits_for():
-            self._led(self._attach)
+            done_by_leader(self._ranks, self._attach)
         if self._ranks.leads:
             self._tell_of_arguments()
         if (self._entered.buffers.all or self._entered.buffers.left_out) and self._ranks.leads:
@@ -313,7 +315,7 @@ class Run:
         if self._sample is None and self._told is None:
             self._parameters.check_as_entered()
         try:
-            while (told := self._led(self._ask)[1]) is not None and told.validation_samples:
+            while (told := self._told_next()) is not None and told.validation_samples:
                 self._validate(told)
         except BaseException as error:
             # Told to stop: the worker saved its state, and this belongs to it.
@@ -336,6 +338,10 @@ class Run:
             self._before = self._parameters.marks()
         return told
 
+    def _told_next(self) -> Told | None:
+        kind, numbers = led(self._ranks, self._ask)
+        return Told.heard(numbers) if kind == Kind.STEPS else None
+
     def _resume(self, sample: int) -> None:
         if self._also:
             self._parameters.kept_through(lambda: self._state.resume(sample))
@@ -355,29 +361,19 @@ class Run:
             spoiled = self._parameters.not_finite()
             return spoiled is not None
 
-        if self._agreed(is_spoiled):
+        if decided_by_leader(self._ranks, is_spoiled):
             self._begin_anew(steps.round, taken, spoiled)
         self._sample = steps.first_sample + taken * self.samples_per_step
         if (steps.round + 1) % self.save_rounds == 0:  # before the region's state, which says that these steps were taken
             self._state.save(self._sample)
         loss = float(self._loss)
-
-        def done() -> tuple[Kind, None]:
-            self._attached.done(taken, loss)
-            return Kind.GO_ON, None
-
-        self._led(done)
+        done_by_leader(self._ranks, lambda: self._attached.done(taken, loss))
 
     def _validate(self, told: Told) -> None:
         self._parameters.give(told.round)
         loss = arguments.evaluated(self._evaluate(told.validation_samples))
         self._parameters.check_unchanged()
-
-        def validated() -> tuple[Kind, None]:
-            self._attached.validated(loss)
-            return Kind.GO_ON, None
-
-        self._led(validated)
+        done_by_leader(self._ranks, lambda: self._attached.validated(loss))
 
     def _tell_first_round(self, before: Marks, round_number: int, taken: int) -> None:
         self._before = None
@@ -395,34 +391,16 @@ class Run:
                       f"round out, follows the other regions, and {anew}", stacklevel=5)
 
     def _called_back(self) -> bool:
-        return self._agreed(lambda: self._sigterm.came or self._attached.called_back())
+        return decided_by_leader(self._ranks, lambda: self._sigterm.came or self._attached.called_back())
 
-    # ---- Rank 0 speaks; the others hear ----
+    # ---- What rank 0 does, and waits for ----
 
-    def _led(self, work: Callable[[], tuple[Kind, Told | None]]) -> tuple[Kind, Told | None]:
-        """What rank 0's `work` gives, a kind and steps or None, on every rank. What it raises is raised by all."""
-        if not self._ranks.leads:
-            kind, numbers = self._ranks.hear()
-            return kind, Told.heard(numbers) if kind == Kind.STEPS else None
-        try:
-            kind, steps = work()
-        except BaseException as error:
-            self._ranks.tell_error(error)
-            raise
-        self._ranks.tell(kind, steps.numbers() if steps is not None else ())
-        return kind, steps
-
-    def _agreed(self, question: Callable[[], bool]) -> bool:
-        """Rank 0's answer, yes or no, on every rank."""
-        return self._led(lambda: (Kind.YES if question() else Kind.NO, None))[0] == Kind.YES
-
-    def _attach(self) -> tuple[Kind, None]:
+    def _attach(self) -> None:
         self._claim()
         keep_waiting = weakref.WeakMethod(self._keep_waiting)  # a run that is dropped without __exit__ takes its worker along
         self._worker = causeway.Worker(self._parameters.hosts(), region=self.region, directory=str(self.directory),
                                        keep_waiting=lambda what: (ask := keep_waiting()) is None or ask(what), **self._settings)
         self._parameters.frozen.keep()
-        return Kind.GO_ON, None
 
     def _claim(self) -> None:
         place = self.directory.resolve(), self.region
@@ -432,7 +410,7 @@ class Run:
                              "with a list of optimizers. If the other Run is of an earlier try, leave it first (its __exit__), or drop it")
         entered_here[place] = self
 
-    def _ask(self) -> tuple[Kind, Told | None]:
+    def _ask(self) -> tuple[Kind, Sequence[int]]:
         steps = self._attached.next()
         for _ in range(STOPS_TRIED):
             if steps is None or not self._sigterm.came:
@@ -440,16 +418,16 @@ class Run:
             self._attached.done(0, float("nan"))  # then the next call waits, and saves when the wait is ended
             steps = self._attached.next()
         if steps is None:
-            return Kind.OVER, None
+            return Kind.OVER, ()
         if self._sigterm.came:
             raise causeway.Stopped("told to stop; the state could not be saved, so the next start goes on from the one before")
-        return Kind.STEPS, Told.of(steps)
+        return Kind.STEPS, Told.of(steps).numbers()
 
     def _keep_waiting(self, what: str) -> bool:
         self._ranks.tell(Kind.WAITING)
         if what != self._said:
             self._said = what
             log.info("%s", what)
-        if self._sigterm.came or program_end.came or self._entered is None:  # another thread has left the run
+        if self._sigterm.came or self._entered is None:  # another thread has left the run
             return False
         return self._user_keep_waiting is None or bool(self._user_keep_waiting(what))

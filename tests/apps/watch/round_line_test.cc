@@ -3,8 +3,6 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "tests/apps/temporary.h"
-
 namespace causeway::run {
 namespace {
 
@@ -120,18 +118,6 @@ TEST(ParseRound, TakesNothingThatIsNoRoundAndSurvivesWrongTypes) {
   EXPECT_FALSE(round->val_loss);
   EXPECT_FALSE(round->left_s);
   EXPECT_EQ(round->waited_for, "");
-}
-
-TEST(AppliedRounds, LeavesOutEventsThatAreNoRounds) {
-  const TemporaryDirectory directory;
-  directory.write("events.jsonl",
-                  R"({"event": "peer_up", "region": "east", "round": 0, "peer": "west"})"
-                  "\n"
-                  R"({"round": 0, "region": "east", "participants": ["east"], "step": 20})"
-                  "\n{\"rou");
-  const auto rounds = applied_rounds(directory.path());
-  ASSERT_EQ(rounds.size(), 1U);
-  EXPECT_EQ(rounds[0].step, 20U);
 }
 
 }  // namespace

@@ -184,15 +184,10 @@ class SnapshotCheck : public SpoolCheckTest {
     region_.driver_->handle(BlobArrived{snapshot_.blob});
   }
   static PersistentState state_ahead() {
-    PersistentState state = state_of_a({"a", "b", "c"});
-    CommitRecord record;
-    record.run_id = "run1";
-    record.next_k = 4;
-    const Contribution made = made_by("b");
-    record.participants = {{.region = "b", .weight = 1, .payload = made.payload}};
-    state.raft.log.push_back({.term = 1, .body = record});
-    state.raft.committed = state.raft.log.size();
-    return state;
+    return state_of_a({"a", "b", "c"}, 1, [](Round) {
+      return std::vector<Participant>{
+          {.region = "b", .weight = 1, .payload = made_by("b").payload}};
+    });
   }
 
   std::string wrong_;

@@ -1,4 +1,4 @@
-// What sharded rounds add to what regions say to each other, on the wire and on disk.
+// What regions say to each other, on the wire and on disk.
 #include "diloco/log/record.h"
 
 #include <functional>
@@ -40,6 +40,21 @@ CommitRecord record_with_sums(std::size_t sums) {
   record.next_sharded = true;
   record.sums = some_blobs(sums);
   return record;
+}
+
+CommitRecord of_two_regions() {
+  const std::vector<inter::BlobId> payloads = some_blobs(2);
+  return {
+      .run_id = "run-1",
+      .participants =
+          {{.region = "a", .weight = 0.25F, .data_cursor = 7, .tokens = 10, .payload = payloads[0]},
+           {.region = "b",
+            .weight = 0.75F,
+            .data_cursor = 9,
+            .tokens = 30,
+            .payload = payloads[1]}},
+      .state = sha256({}),
+      .next_k = 4};
 }
 
 std::string complaint_of(const std::function<void()>& action) {
@@ -160,6 +175,55 @@ TEST(ShardRecords, MoreThan64ShardsAreRefused) {
               HasSubstr(said));
   EXPECT_THAT(complaint_of([] { through_the_wire(Draft{record_with_sums(65)}); }), HasSubstr(said));
   EXPECT_THAT(complaint_of([] { through_the_wire(Holding{cut_in(65)}); }), HasSubstr(said));
+}
+
+// ---- Any round's ----
+
+TEST(CommitRecords, RefusesWhatIsNotARecord) {
+  EXPECT_THROW(parse_commit_record("nonsense"), std::system_error);
+  CommitRecord unordered = of_two_regions();
+  std::swap(unordered.participants[0], unordered.participants[1]);
+  EXPECT_THROW(parse_commit_record(serialize(unordered)), std::system_error);
+  CommitRecord negative = of_two_regions();
+  negative.participants[0].weight = -1;
+  EXPECT_THROW(parse_commit_record(serialize(negative)), std::system_error);
+  CommitRecord boundless = of_two_regions();
+  boundless.participants[0].payload.size_bytes = inter::kBlobBytesMax + 1;
+  EXPECT_THROW(parse_commit_record(serialize(boundless)), std::system_error);
+  const std::string whole = serialize(of_two_regions());
+  EXPECT_NO_THROW(parse_commit_record(whole));
+  EXPECT_THROW(parse_commit_record(whole.substr(0, whole.size() / 2)), std::system_error);
+}
+
+TEST(CommitRecords, CarriesWhatWasPaidAndWhatTheBudgetDecided) {
+  CommitRecord paid = of_two_regions();
+  paid.decided_unix_s = 1.75e9;
+  paid.egress = {{"asia", 1.5}, {"eu", 0}};
+  paid.k_decision = {.verdict = KDecision::Verdict::paused, .from = 20, .k = 900};
+  paid.k_decision->spending = {.period = Spending::Period::month,
+                               .limit = 40,
+                               .spent = 39.5,
+                               .round_cost = 0.5,
+                               .until_unix_s = 1.76e9};
+  const CommitRecord read = parse_commit_record(serialize(paid));
+  EXPECT_EQ(serialize(read), serialize(paid));
+  EXPECT_EQ(read.k_decision->spending, paid.k_decision->spending);
+  ASSERT_EQ(read.egress.size(), 2);
+  EXPECT_EQ(read.egress[0].cost, 1.5);
+}
+
+TEST(CommitRecords, RefusesCostsThatCannotBe) {
+  for (const double cost : {-1.0, 1e16, std::numeric_limits<double>::infinity()}) {
+    CommitRecord liar = of_two_regions();
+    liar.egress = {{"asia", cost}};
+    EXPECT_THROW(parse_commit_record(serialize(liar)), std::system_error) << cost;
+    Contribution contribution{.run_id = {}, .region = "asia"};
+    contribution.egress_cost = cost;
+    EXPECT_THROW(parse_contribution(serialize(contribution)), std::system_error) << cost;
+  }
+  CommitRecord unordered = of_two_regions();
+  unordered.egress = {{"eu", 1}, {"asia", 1}};
+  EXPECT_THROW(parse_commit_record(serialize(unordered)), std::system_error);
 }
 
 // ---- The log ----

@@ -19,25 +19,15 @@ using ::testing::UnorderedElementsAreArray;
 
 constexpr Round kVersion = 6;
 
-CommitRecord record_of(Round round) {
-  CommitRecord record;
-  record.run_id = "run1";
-  record.round = round;
-  record.next_k = 4;
-  record.participants = {
-      {.region = "b",
-       .round = round,
-       .weight = 1,
-       .payload = {.hash = {static_cast<std::uint8_t>(round + 1)}, .size_bytes = 100}}};
-  return record;
+inter::BlobId payload_of_round(Round round) {
+  return {.hash = {static_cast<std::uint8_t>(round + 1)}, .size_bytes = 100};
 }
 
 PersistentState state_behind() {
-  PersistentState state = state_of_a({"a", "b", "c"});
-  for (Round round = 0; round < kVersion; ++round)
-    state.raft.log.push_back({.term = 1, .body = record_of(round)});
-  state.raft.committed = state.raft.log.size();
-  return state;
+  return state_of_a({"a", "b", "c"}, kVersion, [](Round round) {
+    return std::vector<Participant>{
+        {.region = "b", .round = round, .weight = 1, .payload = payload_of_round(round)}};
+  });
 }
 
 Snapshot snapshot_of(Round version) {
@@ -126,7 +116,7 @@ TEST_F(Leap, ASnapshotThatIsUnderWayIsNotTakenBackBecauseALinkComesUpAnew) {
   Status status;
   status.version = kVersion;
   region_.peers.hear("b", status);
-  const inter::BlobId missing = record_of(0).participants.front().payload;
+  const inter::BlobId missing = payload_of_round(0);
   Time now{0};
   for (; !region_.fetcher.in_vain(missing); now += Fetcher::kRetryMax) catch_up_.fetch(now);
   status.snapshot = snapshot_of(2);
@@ -248,8 +238,7 @@ TEST_F(Leap, IsNotDisturbedByPushesIfAnotherRegionCanHoldThem) {
 TEST_F(Leap, AsksForTheSnapshotFirstAndThenForTheRoundsInTheirOrder) {
   hear_of({}, snapshot_of(3));
   std::vector<inter::BlobId> wanted{snapshot_of(3).blob};
-  for (Round round = 3; round < kVersion; ++round)
-    wanted.push_back(record_of(round).participants.front().payload);
+  for (Round round = 3; round < kVersion; ++round) wanted.push_back(payload_of_round(round));
   EXPECT_EQ(asked(), wanted);
 }
 
@@ -257,7 +246,7 @@ TEST_F(Leap, AsksForTheSnapshotFirstAndThenForTheRoundsInTheirOrder) {
 TEST_F(Leap, WaitsForAPeerThatSendsSomethingElseFirst) {
   hear_of({}, snapshot_of(2));
   asked();
-  const inter::BlobId later = record_of(4).participants.front().payload;
+  const inter::BlobId later = payload_of_round(4);
   for (int s = 1; s <= 60; ++s) {
     const Time now = std::chrono::seconds{s};
     region_.fetcher.on_progress(snapshot_of(2).blob, static_cast<std::uint64_t>(s), now);

@@ -49,19 +49,12 @@ TEST_F(MachinesTest, CatchUpAsksForAPayloadUnlessItIsPushed) {
 // be asked for hundreds of times, but for what the worker applies next.
 TEST_F(MachinesTest, CatchUpAsksForNothingThatNobodyHasBeyondTheNextRounds) {
   constexpr Round kRounds = 200, kKeptFrom = 190;
-  PersistentState state = state_of_a({"a", "b"});
-  for (Round round = 0; round < kRounds; ++round) {
-    CommitRecord record;
-    record.run_id = "run1";
-    record.round = round;
-    record.next_k = 4;
-    record.participants = {{.region = "b", .round = round, .weight = 1, .data_cursor = 4 * round}};
-    record.participants.front().payload = {.hash = {static_cast<std::uint8_t>(round)},
-                                           .size_bytes = 100};
-    state.raft.log.push_back({.term = 1, .body = record});
-  }
-  state.raft.committed = state.raft.log.size();
-  Region region(options_of_a(), state);
+  const auto listed = [](Round round) {
+    const inter::BlobId payload{.hash = {static_cast<std::uint8_t>(round)}, .size_bytes = 100};
+    return std::vector<Participant>{
+        {.region = "b", .round = round, .weight = 1, .data_cursor = 4 * round, .payload = payload}};
+  };
+  Region region(options_of_a(), state_of_a({"a", "b"}, kRounds, listed));
   CatchUp catch_up(region);
   region.worker.attach({}, std::nullopt);
   region.peers.set_up("b", "b's disk");
@@ -117,12 +110,7 @@ TEST(WorkerOrdersInDoubt, CollectNothingBeforeItIsKnownWhoReadsOtherData) {
   ProtocolOptions options = options_of_a();
   options.start_wait = seconds{100};
   options.staleness_max = 2;
-  PersistentState state = state_of_a({"a", "b", "c"});
-  CommitRecord record;
-  record.run_id = "run1";
-  state.raft.log.push_back({.term = 1, .body = record});
-  state.raft.committed = 2;
-  Region region{options, state};
+  Region region{options, state_of_a({"a", "b", "c"}, 1)};
   Beginning beginning{region};
   Leader leader{region, beginning};
   CatchUp catch_up{region};

@@ -16,8 +16,7 @@ namespace {
 class OldCopyTest : public ::testing::Test {
  protected:
   static PersistentState with_rounds(const std::string& incarnation = "a's disk") {
-    PersistentState state =
-        state_of_a({"a", "b", "c"}, 3, [](Round) { return std::vector<Participant>(); });
+    PersistentState state = state_of_a({"a", "b", "c"}, 3);
     auto& members = std::get<Membership>(state.raft.log.front().body);
     members = with(members, {.region = "a", .incarnation = incarnation});
     return state;

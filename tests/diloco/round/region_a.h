@@ -49,6 +49,11 @@ PersistentState state_of_a(const std::vector<std::string>& members, Round rounds
   return state;
 }
 
+// And nobody contributed to them.
+inline PersistentState state_of_a(const std::vector<std::string>& members, Round rounds) {
+  return state_of_a(members, rounds, [](Round) { return std::vector<Participant>{}; });
+}
+
 inline Contribution made_by(const std::string& region) {
   Contribution made;
   made.run_id = "run1";

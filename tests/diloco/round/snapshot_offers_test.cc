@@ -16,9 +16,7 @@ class SnapshotOffersTest : public ::testing::Test {
  protected:
   static constexpr Round kNewest = 6;
 
-  static PersistentState state() {
-    return state_of_a({"a", "b", "c"}, kNewest, [](Round) { return std::vector<Participant>{}; });
-  }
+  static PersistentState state() { return state_of_a({"a", "b", "c"}, kNewest); }
   SnapshotOffersTest() {
     for (const char* peer : {"b", "c"}) region_.peers.set_up(peer, std::string(peer) + "'s disk");
   }

@@ -144,20 +144,14 @@ TEST_F(SmallSpool, AdoptsNoSnapshotThatNeverFits) {
 // What its worker applies next is nowhere. A snapshot leads past that.
 TEST(SpoolOfALeap, LetsGoOfRoundsBeforeTheSnapshotThatIsOnItsWay) {
   constexpr Round kRounds = 4;
-  PersistentState state = state_of_a({"a", "b", "c", "d"});
   std::vector<inter::BlobId> payloads;
-  for (Round round = 0; round < kRounds; ++round) {
+  PersistentState state = state_of_a({"a", "b", "c", "d"}, kRounds, [&payloads](Round round) {
     payloads.push_back({.hash = {static_cast<std::uint8_t>(round + 1)}, .size_bytes = 200});
-    CommitRecord record;
-    record.run_id = "run1";
-    record.round = round;
-    record.next_k = 4;
-    record.participants = {
+    return std::vector<Participant>{
         {.region = "b", .round = round, .weight = 1, .payload = payloads.back()}};
-    state.raft.log.push_back({.term = 1, .body = record});
-    if (round != 1) state.blobs.insert(payloads.back());
-  }
-  state.raft.committed = state.raft.log.size();
+  });
+  state.blobs.insert(payloads.begin(), payloads.end());
+  state.blobs.erase(payloads[1]);
   ProtocolOptions options = options_of_a();
   options.spool_bytes = 1000;
   Region region(options, state);

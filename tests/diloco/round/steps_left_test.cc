@@ -80,13 +80,7 @@ TEST(StepsLeft, ACutOffRegionTakesNoMoreThanTheRunHad) {
 }
 
 TEST(StepsLeft, TheyCountFromTheVersionThatTheRegionHolds) {
-  PersistentState state = state_of_a({"a", "b"});
-  CommitRecord record;
-  record.run_id = "run1";
-  record.next_k = 4;
-  state.raft.log.push_back({.term = 1, .body = record});
-  state.raft.committed = 2;
-  const Alone a(std::move(state));
+  const Alone a(state_of_a({"a", "b"}, 1));
   ASSERT_TRUE(a.orders.steps_from(1, 395));
   EXPECT_EQ(a.orders.steps_from(1, 395)->k, 1U);
   EXPECT_FALSE(a.orders.steps_from(1, 396));
@@ -129,14 +123,10 @@ TEST(StepsLeft, AWitnessThatNobodyAnswersSaysWhatToDo) {
 
 // The only round is decided.
 PersistentState state_at_the_end() {
-  PersistentState state = state_of_a({"a", "b"});
-  CommitRecord record;
-  record.run_id = "run1";
-  record.participants = {{.region = "b", .weight = 1, .data_cursor = 16}};
-  record.participants.front().payload = made_by("b").payload;
-  state.raft.log.push_back({.term = 1, .body = record});
-  state.raft.committed = 2;
-  return state;
+  return state_of_a({"a", "b"}, 1, [](Round) {
+    return std::vector<Participant>{
+        {.region = "b", .weight = 1, .data_cursor = 16, .payload = made_by("b").payload}};
+  });
 }
 ProtocolOptions options_of_one_round() {
   ProtocolOptions options = options_of_a();

@@ -37,12 +37,6 @@ TEST(ChunkMap, FindsTheNextInEitherOrderAndGoesRound) {
   EXPECT_EQ(ChunkMap(200).next(0, Order::ascending), std::nullopt);
 }
 
-TEST(ChunkMap, MeasuresRuns) {
-  EXPECT_EQ(map_of(5, {0, 1, 3}).run_from(0), 2U);
-  EXPECT_EQ(ChunkMap(300, true).run_from(1), 299U);
-  EXPECT_EQ(ChunkMap(5).run_from(0), 0U);
-}
-
 TEST(ChunkMap, InverseIsTheRest) {
   const ChunkMap rest = map_of(70, {0, 69}).inverse();
   EXPECT_EQ(rest.count(), 68U);

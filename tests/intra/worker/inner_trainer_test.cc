@@ -1,4 +1,4 @@
-#include "intra/worker/region_worker.h"
+#include "intra/worker/make_inner_trainer.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -164,18 +164,23 @@ class SharedOut : public testing::Test {
     options_.train.shard_optimizer = shared;
     return train(options_, world);
   }
+  // Shared out or not, on any number of ranks.
+  void expect_same_bits() {
+    for (const std::size_t world : {1, 2, 3}) {
+      const Trained whole = train_with(false, world), shared = train_with(true, world);
+      EXPECT_EQ(shared.params, whole.params);
+      EXPECT_EQ(shared.first_moment, whole.first_moment);
+      EXPECT_EQ(shared.second_moment, whole.second_moment);
+    }
+  }
+
   const TemporaryDirectory directory_;
   WorkerOptions options_ = tiny_options(directory_);
 };
 
 TEST_F(SharedOut, MomentsLeadToTheSameBits) {
   options_.inner.clip_norm = 0;
-  for (const std::size_t world : {1, 2, 3}) {
-    const Trained whole = train_with(false, world), shared = train_with(true, world);
-    EXPECT_EQ(shared.params, whole.params);
-    EXPECT_EQ(shared.first_moment, whole.first_moment);
-    EXPECT_EQ(shared.second_moment, whole.second_moment);
-  }
+  expect_same_bits();
 }
 
 // The norm that decides about clipping is summed in another order.
@@ -191,12 +196,7 @@ TEST_F(SharedOut, MuonLeadsToTheSameBits) {
   options_.inner.optimizer = InnerOptions::Optimizer::muon;
   options_.inner.clip_norm = 0;
   options_.model.layers = 3;
-  for (const std::size_t world : {1, 2, 3}) {
-    const Trained whole = train_with(false, world), shared = train_with(true, world);
-    EXPECT_EQ(shared.params, whole.params);
-    EXPECT_EQ(shared.first_moment, whole.first_moment);
-    EXPECT_EQ(shared.second_moment, whole.second_moment);
-  }
+  expect_same_bits();
 }
 
 TEST(InnerTrainer, MuonTakesTheSameStepsWhateverTheNumberOfRanks) {

@@ -197,4 +197,12 @@ inline void add(std::vector<float>& params, float step) {
   for (float& value : params) value += step;
 }
 
+// Takes all steps that the worker asks for next, and adds `change` to each parameter.
+inline void take_steps(Worker& worker, std::vector<float>& params, float change) {
+  const auto steps = worker.next(params);
+  ASSERT_TRUE(steps);
+  add(params, change);
+  worker.done(params, steps->count, 0);
+}
+
 }  // namespace causeway

@@ -2,21 +2,14 @@
 // instructions.
 #include "intra/worker/worker.h"
 
-#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <cmath>
 #include <deque>
-#include <fstream>
-#include <functional>
 #include <limits>
 #include <thread>
 #include <tuple>
 
-#include "diloco/files/error.h"
-#include "intra/outer/run_settings.h"
-#include "intra/outer/state_file.h"
-#include "tests/intra/expect_refusal.h"
 #include "tests/intra/temporary_directory.h"
 #include "tests/intra/worker/scripted_coordinator.h"
 #include "tests/support/captured_log.h"
@@ -62,9 +55,7 @@ TEST(WorkerApi, WithoutTokensASampleIsOne) {
   WorkerSettings of_samples = settings(directory);
   of_samples.tokens_per_step = WorkerSettings{}.tokens_per_step;
   Worker worker(of_samples, params);
-  ASSERT_TRUE(worker.next(params));
-  add(params, 0.5F);
-  worker.done(params, 4, 0.1);
+  take_steps(worker, params, 0.5F);
   EXPECT_FALSE(worker.next(params));
   const auto contributions = coordinator.contributions();
   ASSERT_EQ(contributions.size(), 1);
@@ -107,9 +98,7 @@ TEST(WorkerApi, WhatFindsNoRoomIsContributedAgain) {
   std::vector<float> params = kInitial, result(kInitial.size());
   {
     Worker worker(settings(directory), params);
-    ASSERT_TRUE(worker.next(params));
-    add(params, 0.5F);
-    worker.done(params, 4, 0.1);
+    take_steps(worker, params, 0.5F);
     EXPECT_FALSE(worker.next(result)) << "no step is taken twice";
   }
   EXPECT_EQ(result, params);
@@ -124,9 +113,7 @@ TEST(WorkerApi, ParametersThatAreNotFiniteSitOut) {
   std::vector<float> params = kInitial, result(kInitial.size());
   {
     Worker worker(settings(directory), params);
-    ASSERT_TRUE(worker.next(params));
-    add(params, INFINITY);
-    worker.done(params, 4, 0);
+    take_steps(worker, params, INFINITY);
     ASSERT_TRUE(worker.next(params));
     EXPECT_EQ(params, kInitial);
     add(params, 0.5F);
@@ -152,9 +139,7 @@ TEST(WorkerApi, StepsThatChangeNothingAreToldOnce) {
   Worker worker(settings(directory), params);
   for (const float step : {0.5F, 0.0F, 0.0F}) {
     EXPECT_FALSE(log.has(told + "0"));
-    ASSERT_TRUE(worker.next(params));
-    add(params, step);
-    worker.done(params, 4, 0.1);
+    take_steps(worker, params, step);
   }
   EXPECT_FALSE(worker.next(params));
   EXPECT_EQ(log.count(told), 1U) << log.text();
@@ -285,8 +270,7 @@ TEST(WorkerApi, OffersItsSnapshotAgainToACoordinatorThatLacksIt) {
   auto coordinator = std::make_unique<Coordinator>(directory.path());
   coordinator->follow({train(0), coordinator->apply_all(), train(1)});
   Worker worker(saves, params);
-  ASSERT_TRUE(worker.next(params));
-  worker.done(params, 4, 0);
+  take_steps(worker, params, 0);
   ASSERT_TRUE(worker.next(params));
   EXPECT_EQ(coordinator->requests().front().save_rounds, 1U);
   EXPECT_EQ(coordinator->snapshots(), std::vector<diloco::Round>{1});
@@ -303,146 +287,6 @@ TEST(WorkerApi, OffersItsSnapshotAgainToACoordinatorThatLacksIt) {
   }
 }
 
-// ---- As every worker of a region ----
-
-TEST(WorkerApi, ARecordOfAnotherRunIsRefused) {
-  const intra::TemporaryDirectory directory;
-  Coordinator coordinator(directory.path());
-  coordinator.follow({train(0), coordinator.apply_all("another")});
-  std::vector<float> params = kInitial;
-  Worker worker(settings(directory), params);
-  ASSERT_TRUE(worker.next(params));
-  worker.done(params, 4, 0);
-  try {
-    worker.next(params);
-    ADD_FAILURE() << "it followed another run";
-  } catch (const std::system_error& error) {
-    EXPECT_EQ(error.code(), diloco::Errc::lineage);
-    EXPECT_THAT(error.what(), testing::HasSubstr("run another"));
-  }
-}
-
-TEST(WorkerApi, FreshWeightsBelongToNoRunBeforeTheyAreUsed) {
-  const intra::TemporaryDirectory directory;
-  auto first = std::make_unique<Coordinator>(directory.path());
-  std::vector<float> params = kInitial;
-  Worker worker(settings(directory), params);
-  first.reset();  // before it said what to do
-  Coordinator second(directory.path());
-  second.follow({train(0), second.apply_all(), finish(1)});
-  ASSERT_TRUE(worker.next(params));
-  worker.done(params, 4, 0);
-  EXPECT_FALSE(worker.next(params));
-  ASSERT_EQ(second.requests().size(), 1);
-  EXPECT_FALSE(second.requests()[0].has_lineage);
-}
-
-TEST(WorkerApi, StartsOverWhenToldToBeforeThereIsASnapshot) {
-  const intra::TemporaryDirectory directory;
-  Coordinator coordinator(directory.path());
-  const auto nothing = directory.path() / "nothing";
-  std::ofstream(nothing).flush();
-  const auto start_over = [&](diloco::WorkerServer& server) { server.restore(0, {}, nothing, 0); };
-  coordinator.follow({train(0), coordinator.apply_all(), start_over, train(0),
-                      coordinator.apply_all(), finish(1)});
-  std::vector<float> params = kInitial;
-  Worker worker(settings(directory), params);
-  for (int time = 0; time < 2; ++time) {
-    ASSERT_TRUE(worker.next(params));
-    EXPECT_EQ(params, kInitial);
-    add(params, 0.5F);
-    worker.done(params, 4, 0);
-  }
-  std::vector<float> result(kInitial.size());
-  EXPECT_FALSE(worker.next(result));
-  EXPECT_EQ(result, params);
-}
-
-TEST(WorkerApi, StepsWhileCutOffThatAreNotFiniteAreDropped) {
-  const intra::TemporaryDirectory directory;
-  Coordinator coordinator(directory.path());
-  coordinator.follow(
-      {train(0), go_on(0, 40), go_on(0, 40), collect(0), coordinator.apply_all(), finish(1)});
-  std::vector<float> params = kInitial, result(kInitial.size());
-  Worker worker(settings(directory), params);
-  ASSERT_TRUE(worker.next(params));
-  add(params, 0.5F);
-  worker.done(params, 4, 0);
-  const std::vector<float> contributed = params;
-  ASSERT_TRUE(worker.next(params));
-  add(params, NAN);
-  worker.done(params, 2, 0);
-  ASSERT_TRUE(worker.next(params));
-  EXPECT_EQ(params, contributed);
-  add(params, 0.5F);
-  worker.done(params, 2, 0);
-  EXPECT_FALSE(worker.next(result));
-  EXPECT_EQ(result, params);
-  ASSERT_EQ(coordinator.contributions().size(), 2);
-  EXPECT_EQ(coordinator.contributions()[1].steps, 2);
-}
-
-TEST(WorkerApi, ItsProgressIsTheRegionsAndGoesOnAfterARestart) {
-  const intra::TemporaryDirectory directory;
-  std::vector<float> params = kInitial;
-  for (const std::uint64_t round : {0, 1}) {
-    Coordinator coordinator(directory.path());
-    coordinator.follow({train(round, 40 * round), coordinator.apply_all(), finish(round + 1)});
-    Worker worker(settings(directory), kInitial);
-    ASSERT_TRUE(worker.next(params));
-    worker.done(params, 4, 0);
-    EXPECT_FALSE(worker.next(params));
-    while (coordinator.reports().empty() || coordinator.reports().back().phase() != "done")
-      std::this_thread::yield();
-    const diloco::Progress last = coordinator.reports().back();
-    EXPECT_EQ(last.tokens(), 400 * (round + 1));
-    EXPECT_GT(last.memory_peak_bytes(), 0);
-  }
-  EXPECT_TRUE(std::filesystem::exists(directory.path() / "compression.jsonl"));
-}
-
-// ---- Overlap ----
-
-class WorkerApiAhead : public testing::TestWithParam<const char*> {};
-
-// The region is alone and its whole contribution is listed: what is learnt adds up in every
-// variant.
-TEST_P(WorkerApiAhead, StepsAreTakenWhileTheRoundIsDecided) {
-  const intra::TemporaryDirectory directory;
-  Coordinator coordinator(
-      directory.path(), std::string("sync.variant = \"") + GetParam() + "\"\nsync.mixing = 0.0\n");
-  const auto train_ahead = [](diloco::Round round, std::uint32_t ahead) {
-    return [=](diloco::WorkerServer& server) {
-      server.train({round, 4, 40 * round, 4 * round, {}, ahead});
-    };
-  };
-  coordinator.follow({train_ahead(0, 2), coordinator.apply_all(), train_ahead(1, 0),
-                      coordinator.apply_all(), finish(2)});
-  std::vector<float> params = kInitial, result(kInitial.size());
-  Worker worker(settings(directory), params);
-  std::vector<std::uint32_t> counts;
-  std::vector<std::uint64_t> first_samples, schedule_steps;
-  while (const auto steps = worker.next(params)) {
-    counts.push_back(steps->count);
-    first_samples.push_back(steps->first_sample);
-    schedule_steps.push_back(steps->schedule_step);
-    EXPECT_FALSE(worker.called_back());
-    add(params, 0.25F * static_cast<float>(steps->count));
-    worker.done(params, steps->count, 0);
-  }
-  EXPECT_THAT(counts, testing::ElementsAre(4, 2, 2));
-  EXPECT_THAT(first_samples, testing::ElementsAre(0, 40, 60));
-  EXPECT_THAT(schedule_steps, testing::ElementsAre(0, 4, 6));
-  result = kInitial;
-  add(result, 2.0F);
-  EXPECT_EQ(params, result);
-  ASSERT_EQ(coordinator.contributions().size(), 2);
-  EXPECT_EQ(coordinator.contributions()[1].steps, 4);
-}
-
-INSTANTIATE_TEST_SUITE_P(Variants, WorkerApiAhead,
-                         testing::Values("streaming", "delayed", "eager"));
-
 TEST(WorkerApi, StopsWaitingWhenToldTo) {
   const intra::TemporaryDirectory directory;
   WorkerSettings impatient = settings(directory);
@@ -458,17 +302,6 @@ TEST(WorkerApi, StopsWaitingWhenToldTo) {
 TEST(WorkerApi, ParametersOfAnotherSizeAreRefused) {
   const intra::TemporaryDirectory directory;
   EXPECT_THROW(Worker(settings(directory), std::vector<float>(3)), std::invalid_argument);
-}
-
-TEST(RunSettings, ThatCannotBeUsedSayWhy) {
-  const auto refused = [](const std::string& text, const std::string& why) {
-    intra::expect_refusal(intra::Errc::bad_settings, {why},
-                          [&] { intra::parse_run_settings(text); });
-  };
-  refused("codec.matrix = 5\n", "codec.matrix");
-  refused("outer.optimizer = \"adam\"\n", "adam");
-  refused("codec.step_up = [1]\n", "codec.step_up");
-  refused("no TOML", "settings of the run");
 }
 
 }  // namespace

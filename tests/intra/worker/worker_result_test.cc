@@ -24,9 +24,7 @@ TEST(WorkerResult, LeavesAResultThatEndsALaterLifeWithoutACoordinator) {
     Coordinator coordinator(directory.path());
     coordinator.follow({train(0), coordinator.apply_all(), finish(1)});
     Worker worker(settings(directory), kInitial);
-    ASSERT_TRUE(worker.next(params));
-    add(params, 0.5F);
-    worker.done(params, 4, 0);
+    take_steps(worker, params, 0.5F);
     EXPECT_FALSE(worker.next(result));
     EXPECT_FALSE(worker.next(result)) << "it is over for good";
   }
@@ -72,6 +70,10 @@ TEST(WorkerResult, ComesBackAsItWasWritten) {
   EXPECT_TRUE(read->is_of("0a"));
   EXPECT_FALSE(read->is_of("0b"));
   EXPECT_TRUE(intra::WorkerResult{}.is_of("0a")) << "of an earlier version";
+  EXPECT_TRUE(read->ends("0a", end.round()));
+  EXPECT_FALSE(read->ends("0a", end.round() + 1));
+  EXPECT_FALSE(read->ends("0b", end.round()));
+  EXPECT_FALSE(intra::WorkerResult{}.ends("0a", 0)) << "nothing was trained";
   EXPECT_EQ(read->common_val_loss, 1.5);
   EXPECT_EQ(read->params_digest, "ab");
   EXPECT_TRUE(read->timed_steps);
