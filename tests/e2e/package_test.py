@@ -22,8 +22,8 @@ UBUNTU = ("https://archive.ubuntu.com/ubuntu", "--no-check-gpg", "--components=m
 GLIBC = re.compile(r"ld-linux-x86-64\.so\.2|lib(c|m|dl|rt|pthread|resolv)\.so\.\d+|linux-vdso\.so\.1")
 
 
-def packed(where, kind):
-    subprocess.run(["cpack", "-G", kind, "--config", BUILD / "CPackConfig.cmake", "-B", where], check=True, stdout=subprocess.DEVNULL)
+def packed(where, kind, *flags):
+    subprocess.run(["cpack", "-G", kind, "--config", BUILD / "CPackConfig.cmake", "-B", where, *flags], check=True, stdout=subprocess.DEVNULL)
 
 
 def output_of(*command):
@@ -39,7 +39,7 @@ def needed(file):
 class Package(EndToEnd):
     def setUp(self):
         super().setUp()
-        packed(self.directory / "deb", "DEB")
+        packed(self.directory / "deb", "DEB", "-D", "CPACK_DEBIAN_COMPRESSION_TYPE=zstd")  # a quarter of gzip's time
         self.package = next((self.directory / "deb").glob("causeway_*.deb"))
         self.root = self.directory / "root"
         subprocess.run(["dpkg-deb", "--extract", self.package, self.root], check=True)
@@ -145,7 +145,8 @@ class Package(EndToEnd):
 
     @unittest.skipUnless(shutil.which("lintian"), "lintian is not here: ./check --launchers installs it")
     def test_lintian_has_no_complaint(self):
-        done = subprocess.run(["lintian", *(self.directory / "deb").glob("*.deb")], capture_output=True, text=True, check=False)
+        packed(self.directory / "as_shipped", "DEB")
+        done = subprocess.run(["lintian", *(self.directory / "as_shipped").glob("*.deb")], capture_output=True, text=True, check=False)
         self.assertEqual((done.returncode, done.stdout), (0, ""))
 
 
