@@ -5,6 +5,7 @@
 #include <charconv>
 #include <cmath>
 #include <fstream>
+#include <ios>
 #include <iterator>
 #include <map>
 #include <system_error>
@@ -207,7 +208,12 @@ std::vector<Sample> read_samples(const std::filesystem::path& file) {
 
 std::string read_text_file(const std::filesystem::path& file) {
   std::ifstream stream(file, std::ios::binary);
-  return {std::istreambuf_iterator<char>(stream), {}};
+  try {
+    return {std::istreambuf_iterator<char>(stream), {}};
+  } catch (const std::ios_base::failure&) {  // which does not know the file's name
+    throw std::system_error(std::make_error_code(std::errc::io_error),
+                            "cannot read " + file.string());
+  }
 }
 
 void write_text_file(const std::filesystem::path& file, const std::string& text) {
