@@ -68,10 +68,17 @@ std::string to_string(const RunEgress& egress) {
 
 namespace {
 
+[[noreturn]] void cannot_read(const std::filesystem::path& file) {
+  throw std::system_error(std::make_error_code(std::errc::io_error),
+                          "cannot read " + file.string());
+}
+
+// A stream that fails in the middle looks like one that ends.
 std::vector<std::string> lines_of(const std::filesystem::path& file) {
   std::ifstream stream(file);
   std::vector<std::string> lines;
   for (std::string line; std::getline(stream, line);) lines.push_back(line);
+  if (stream.bad()) cannot_read(file);
   return lines;
 }
 
@@ -211,8 +218,7 @@ std::string read_text_file(const std::filesystem::path& file) {
   try {
     return {std::istreambuf_iterator<char>(stream), {}};
   } catch (const std::ios_base::failure&) {  // which does not know the file's name
-    throw std::system_error(std::make_error_code(std::errc::io_error),
-                            "cannot read " + file.string());
+    cannot_read(file);
   }
 }
 
