@@ -150,10 +150,18 @@ int answer(const CLI::App& app, const CLI::ParseError& error) {
 }
 
 int report_place(const std::filesystem::filesystem_error& error) {
+  const std::string problem = error.path1().string() + ": " + error.code().message();
+  // Whoever watches over the process starts it again after 1, and not after 2.
+  if (causeway::inter::fails_for_now(error.code())) {
+    return report(problem +
+                      "; its disk or network share fails, or this host lacks memory, locks "
+                      "or open files (ulimit -n). Look into the kernel's log, then start the "
+                      "same command again",
+                  1);
+  }
   const bool is_forbidden = error.code() == std::errc::permission_denied;
   const std::string text =
-      error.path1().string() + ": " + error.code().message() +
-      "; name a place that can be read and written" +
+      problem + "; name a place that can be read and written" +
       (is_forbidden ? causeway::run::owner_advice(error.path1(), ::geteuid()) : "");
   if (causeway::run::is_transient(error.code())) return report(text, kTryAgain);
   return report(text, causeway::inter::is_out_of_room(error) ? kNoRoom : 2);

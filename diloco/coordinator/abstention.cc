@@ -22,7 +22,8 @@ std::string why_abstaining(const CoordinatorContext& context, std::uint64_t want
          "): it no longer votes or contributes, while its worker trains on. Make room in " +
          context.options.directory.string() +
          (wanted > 0 ? fmt::format(" (the next round takes {} bytes)", wanted) : "") +
-         ", or raise ulimit -n if it has too many open files; it then goes on by itself";
+         ", or raise ulimit -n if it has too many open files, or mend the disk if that fails; it "
+         "then goes on by itself";
 }
 
 }  // namespace

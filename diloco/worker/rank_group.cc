@@ -75,7 +75,7 @@ void WorkerConnection::flush() {
       return tasks_.spawn(flush_later(shared_from_this()));
     }
   } catch (const std::system_error& error) {
-    if (error.code() == Errc::coordinator_lost) return;  // the worker is gone
+    if (error.code() == Errc::coordinator_lost) return end_sending(error);
     // In the middle of a frame, so that nothing can follow.
     spdlog::error("a worker's session is closed, because a message to it cannot be sent: {}",
                   error.what());
@@ -85,6 +85,14 @@ void WorkerConnection::flush() {
   stream_->end();
   std::error_code ignored;
   socket_.shutdown(Socket::shutdown_both, ignored);
+}
+
+// Most often the worker is gone. One that is there waits for what was to come, and attaches again
+// when it sees the end. What it said before is still taken.
+void WorkerConnection::end_sending(const std::system_error& why) {
+  spdlog::warn("a worker's connection broke: {}", why.what());
+  std::error_code ignored;
+  socket_.shutdown(Socket::shutdown_send, ignored);
 }
 
 asio::awaitable<void> WorkerConnection::flush_later(std::shared_ptr<WorkerConnection> self) {

@@ -7,6 +7,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <system_error>
 #include <utility>
 #include <vector>
 
@@ -40,8 +41,9 @@ class WorkerConnection : public std::enable_shared_from_this<WorkerConnection> {
   bool receive();
   std::optional<Frame> next() { return stream_->next(); }
 
-  // What the socket takes is written now, the rest when it takes more. That the worker is gone
-  // shows in receive(); when the bytes to send cannot be read, the connection is closed.
+  // What the socket takes is written now, the rest when it takes more. When nothing can be sent any
+  // more the worker sees the end, as does receive() then; when the bytes to send cannot be read,
+  // the connection is closed.
   void send(const worker_wire::CoordinatorMessage& message,
             std::vector<Descriptor> descriptors = {});
   // Nothing is to come after it, from either side.
@@ -52,6 +54,7 @@ class WorkerConnection : public std::enable_shared_from_this<WorkerConnection> {
 
  private:
   void flush();
+  void end_sending(const std::system_error& why);
   static asio::awaitable<void> flush_later(std::shared_ptr<WorkerConnection> self);
 
   inter::TaskGroup& tasks_;

@@ -19,6 +19,7 @@
 #include "diloco/worker/worker.pb.h"
 #include "diloco/worker/worker_messages.h"
 #include "inter/base/error.h"
+#include "inter/base/file.h"
 
 namespace causeway::diloco {
 namespace {
@@ -231,7 +232,8 @@ void SocketSession::report(const Progress& progress) {
 bool may_pass(const std::error_code& code, const AttachRequest& request) {
   return code == Errc::coordinator_lost ||  // it restarts, or another rank did
          code == inter::Errc::not_valid_today ||
-         (request.again && code == inter::Errc::bad_credentials);  // they are being replaced
+         // They are being replaced, or cannot be read for the moment.
+         (request.again && (code == inter::Errc::bad_credentials || inter::fails_for_now(code)));
 }
 
 // A coordinator that restarts, or that lost another rank, ends a session too before it answers, but

@@ -167,6 +167,14 @@ bool is_out_of_room(const std::system_error& error) {
          error.code() == std::error_code(EDQUOT, std::generic_category());
 }
 
+bool fails_for_now(const std::error_code& code) {
+  constexpr std::array kPassing{EIO,   EMFILE, ENFILE, ENOMEM, ENOLCK,    ESTALE,
+                                EBUSY, ENXIO,  ENODEV, EINTR,  ETIMEDOUT, EHOSTDOWN};
+  const bool of_kernel =
+      code.category() == std::generic_category() || code.category() == std::system_category();
+  return of_kernel && std::ranges::find(kPassing, code.value()) != kPassing.end();
+}
+
 std::string dangling_link_in(const std::filesystem::path& path) {
   namespace fs = std::filesystem;
   for (fs::path part = fs::absolute(path); part != part.parent_path(); part = part.parent_path()) {

@@ -93,6 +93,10 @@ std::string room_left(int error, const std::filesystem::path& path, std::uint64_
 // The disk is full, or our share of it, or the file has the size that a limit allows (ulimit -f).
 bool is_out_of_room(const std::system_error& error);
 
+// Of the disk, the network share or this host, such as a read error or too many open files: another
+// path would not help, and the same one may work later.
+bool fails_for_now(const std::error_code& code);
+
 // The part of `path` that is a link to what is not there, such as a disk that is still to be
 // mounted, in words. Empty: none is. Whoever makes a directory there hears no more than "File
 // exists".

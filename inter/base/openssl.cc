@@ -3,6 +3,7 @@
 #include <openssl/err.h>
 
 #include "inter/base/error.h"
+#include "inter/base/file.h"
 
 namespace causeway::inter {
 
@@ -15,6 +16,12 @@ std::string take_openssl_error() {
 }
 
 void throw_bad_credentials(const std::string& what) {
+  const unsigned long error = ERR_peek_error();
+  const std::error_code code(ERR_GET_REASON(error), std::generic_category());
+  if (ERR_SYSTEM_ERROR(error) && fails_for_now(code)) {
+    ERR_clear_error();
+    throw std::system_error(code, what);
+  }
   throw std::system_error(Errc::bad_credentials,
                           what + ": " + take_openssl_error() +
                               "; `causeway certs` makes certificates and keys, and "

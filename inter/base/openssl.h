@@ -30,7 +30,8 @@ using CrlPtr = std::unique_ptr<X509_CRL, OpensslDeleter<X509_CRL_free>>;
 // The oldest queued OpenSSL error as text; empties the queue.
 std::string take_openssl_error();
 
-// Throws Errc::bad_credentials: what could not be read, OpenSSL's reason, and what to do.
+// Throws Errc::bad_credentials: what could not be read, OpenSSL's reason, and what to do. The
+// kernel's error instead, if it fails_for_now(): nothing is wrong with the file.
 [[noreturn]] void throw_bad_credentials(const std::string& what);
 
 }  // namespace causeway::inter

@@ -371,9 +371,18 @@ void Spool::adopt_partial(const BlobId& id) {
 
 // The contents were synced: they must be on disk before the name says that they are complete.
 void Spool::publish(const std::filesystem::path& content, const BlobId& id) {
-  std::filesystem::rename(content, blob_path(directory_, id));
-  std::filesystem::remove(partial_paths(directory_, id).map);
-  sync_directory(directory_);
+  const std::filesystem::path blob = blob_path(directory_, id);
+  std::filesystem::rename(content, blob);
+  try {
+    std::filesystem::remove(partial_paths(directory_, id).map);
+    sync_directory(directory_);
+  } catch (const std::system_error&) {
+    // It has its name and may lose it, and its parts are gone: it has to come again.
+    std::error_code ignored;
+    std::filesystem::remove(blob, ignored);
+    entries_.erase(id);
+    throw;
+  }
   entries_[id] = {++lives_, std::nullopt};
 }
 

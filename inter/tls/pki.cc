@@ -3,6 +3,8 @@
 #include <fcntl.h>
 
 #include <algorithm>
+#include <filesystem>
+#include <functional>
 #include <memory>
 #include <string_view>
 #include <system_error>
@@ -63,12 +65,25 @@ void refuse_overwrite(const path& file) {
   }
 }
 
+// What is left of an attempt that failed would be in the way of the next one.
+void remove_if_it_throws(const path& file, const std::function<void()>& act) {
+  try {
+    act();
+  } catch (...) {
+    std::error_code ignored;
+    std::filesystem::remove(file, ignored);
+    throw;
+  }
+}
+
 void write_pem(const path& file, BIO* pem, unsigned mode) {
   char* data = nullptr;
   const auto size = static_cast<std::size_t>(BIO_get_mem_data(pem, &data));
   File out(file, O_WRONLY | O_CREAT | O_EXCL, mode);
-  out.write_at(0, std::as_bytes(std::span(data, size)));
-  out.sync();
+  remove_if_it_throws(file, [&] {
+    out.write_at(0, std::as_bytes(std::span(data, size)));
+    out.sync();
+  });
 }
 
 void write_key(const path& file, EVP_PKEY* key) {
@@ -86,6 +101,12 @@ BioPtr encode_pem(X509* certificate) {
 
 void write_certificate(const path& file, X509* certificate) {
   write_pem(file, encode_pem(certificate).get(), 0644);
+}
+
+// Both or neither.
+void write_pair(const Credentials& files, EVP_PKEY* key, X509* certificate) {
+  write_key(files.key, key);
+  remove_if_it_throws(files.key, [&] { write_certificate(files.certificate, certificate); });
 }
 
 // Whoever reads the file meanwhile sees the old content or the new.
@@ -212,8 +233,7 @@ void issue_new(const path& directory, const std::string& name, const std::string
   const KeyPtr key = make_key();
   const CertificatePtr certificate = issue(issuer, certified, key.get(), starts_in, validity);
   remember_issued(directory, name, certificate.get());
-  write_key(files.key, key.get());
-  write_certificate(files.certificate, certificate.get());
+  write_pair(files, key.get(), certificate.get());
 }
 
 // What the certificate that is there is for: an observer's name, or a follower's, is not that of
@@ -302,8 +322,7 @@ void create_ca(const path& directory, const std::string& run_name, std::chrono::
   add_extension(ca, ca, NID_basic_constraints, "critical,CA:TRUE,pathlen:0");
   add_extension(ca, ca, NID_key_usage, "critical,keyCertSign,cRLSign");
   sign(ca, key.get());
-  write_key(directory / "ca.key", key.get());
-  write_certificate(directory / "ca.crt", ca);
+  write_pair(credentials_in(directory, std::string(kAuthorityName)), key.get(), ca);
 }
 
 void add_region(const path& directory, const std::string& region, std::chrono::days validity,

@@ -6,6 +6,7 @@
 #include <set>
 #include <stdexcept>
 #include <string_view>
+#include <system_error>
 
 #include <toml++/toml.h>
 
@@ -302,6 +303,9 @@ class Loader {
 std::string read_config(const std::filesystem::path& file) {
   try {
     return inter::read_regular_file(file, kFileBytesMax);
+  } catch (const std::system_error& error) {
+    if (inter::fails_for_now(error.code())) throw;
+    throw ConfigError(std::string(error.what()) + "; give the path of a configuration file");
   } catch (const std::runtime_error& error) {
     throw ConfigError(std::string(error.what()) + "; give the path of a configuration file");
   }

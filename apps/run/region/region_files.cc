@@ -5,6 +5,7 @@
 #include <charconv>
 #include <cmath>
 #include <fstream>
+#include <ios>
 #include <iterator>
 #include <map>
 #include <system_error>
@@ -67,10 +68,17 @@ std::string to_string(const RunEgress& egress) {
 
 namespace {
 
+[[noreturn]] void cannot_read(const std::filesystem::path& file) {
+  throw std::system_error(std::make_error_code(std::errc::io_error),
+                          "cannot read " + file.string());
+}
+
+// A stream that fails in the middle looks like one that ends.
 std::vector<std::string> lines_of(const std::filesystem::path& file) {
   std::ifstream stream(file);
   std::vector<std::string> lines;
   for (std::string line; std::getline(stream, line);) lines.push_back(line);
+  if (stream.bad()) cannot_read(file);
   return lines;
 }
 
@@ -207,7 +215,11 @@ std::vector<Sample> read_samples(const std::filesystem::path& file) {
 
 std::string read_text_file(const std::filesystem::path& file) {
   std::ifstream stream(file, std::ios::binary);
-  return {std::istreambuf_iterator<char>(stream), {}};
+  try {
+    return {std::istreambuf_iterator<char>(stream), {}};
+  } catch (const std::ios_base::failure&) {  // which does not know the file's name
+    cannot_read(file);
+  }
 }
 
 void write_text_file(const std::filesystem::path& file, const std::string& text) {

@@ -4,6 +4,7 @@
 #include <functional>
 #include <set>
 #include <string>
+#include <system_error>
 #include <utility>
 
 #include "apps/run/config/config.h"
@@ -27,6 +28,10 @@ void read_lines(const std::filesystem::path& file, RegionHistory& history) {
     } else if (auto event = parse_event(line)) {
       history.events.push_back(*std::move(event));
     }
+  }
+  if (lines.bad()) {  // not the end of the file
+    throw std::system_error(std::make_error_code(std::errc::io_error),
+                            "cannot read " + file.string());
   }
   history.rounds = rounds.take();
 }

@@ -1,12 +1,24 @@
 #include "apps/run/simulate/monitor.h"
 
 #include <algorithm>
+#include <filesystem>
+#include <optional>
+#include <system_error>
 
 namespace causeway::run {
 namespace {
 
 constexpr double kRateWindow_s = 3;
 constexpr double kSampleInterval_s = 1;
+
+// A read error is no reason to end the run: the file is looked at again.
+std::optional<RegionStatus> shown_status(const std::filesystem::path& region_directory) {
+  try {
+    return read_status(region_directory);
+  } catch (const std::system_error&) {
+    return std::nullopt;
+  }
+}
 
 }  // namespace
 
@@ -17,14 +29,14 @@ Monitor::Monitor(const Config& config, const RunDirectory& directory)
   for (const RegionConfig& region : config.regions) {
     view_.regions.emplace_back();
     view_.regions.back().name = region.name;
-    if (const auto status = read_status(directory.region(region.name)))
+    if (const auto status = shown_status(directory.region(region.name)))
       earlier_pids_[region.name] = status->pid;
   }
 }
 
 bool Monitor::has_worked(const std::string& region) const {
   if (worked_.contains(region)) return true;
-  const auto status = read_status(directory_.region(region));
+  const auto status = shown_status(directory_.region(region));
   return status && is_of_now(region, *status) && status->reported_unix_s;
 }
 
@@ -59,7 +71,7 @@ const View& Monitor::observe_training(double elapsed_s, std::uint32_t restarts) 
   std::vector<RegionStatus> seen;
   std::vector<std::optional<RegionStatus>> statuses;
   for (const RegionConfig& region : config_.regions)
-    statuses.push_back(read_status(directory_.region(region.name)));
+    statuses.push_back(shown_status(directory_.region(region.name)));
   const bool over =
       std::ranges::any_of(statuses, [](const auto& status) { return status && status->finished; });
   for (std::size_t i = 0; i < config_.regions.size(); ++i) {
@@ -104,7 +116,7 @@ const View& Monitor::observe_baseline(double elapsed_s, bool one_process) {
     view_.regions.front().name = "all regions";
   }
   for (std::size_t i = 0; i < view_.regions.size(); ++i) {
-    const auto status = read_status(directory_.baseline(config_.regions[i].name));
+    const auto status = shown_status(directory_.baseline(config_.regions[i].name));
     if (status) take(i, i == 0 ? "baseline" : "", *status, elapsed_s);
   }
   finish_observation(elapsed_s);

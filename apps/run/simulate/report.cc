@@ -107,13 +107,23 @@ std::string region_table(const Summary& s) {
   return table(rows);
 }
 
+// Rounds are taken from files that nobody seals: the ledgers say which state was agreed on.
+constexpr const char* kSameAtTheEnd =
+    "All regions hold the same bits at the end. Their events.jsonl lack a round, or name two states "
+    "for one: causeway verify compares what they signed.";
+
+std::string verdict_on_states(const Summary& s) {
+  if (s.identical) {
+    return fmt::format(
+        "  All regions hold the same bits, after every one of the {} rounds and at the end.\n",
+        s.rounds);
+  }
+  if (s.same_parameters) return fmt::format("  {}\n", kSameAtTheEnd);
+  return "  THE REGIONS DIFFER: see state in events.jsonl and params_digest above.\n";
+}
+
 std::string verdicts(const Summary& s) {
-  std::string out =
-      s.identical ? fmt::format(
-                        "  All regions hold the same bits, after every one of the {} rounds and at "
-                        "the end.\n",
-                        s.rounds)
-                  : "  THE REGIONS DIFFER: see state in events.jsonl and params_digest above.\n";
+  std::string out = verdict_on_states(s);
   if (s.facts.wan_verdict && !s.facts.wan_verdict->valid())
     out += "  The simulated WAN did not keep up. " + to_string(*s.facts.wan_verdict) + ".\n";
   if (s.by_program()) {
@@ -260,7 +270,8 @@ std::string report_html(const Summary& s, const std::vector<Sample>& samples,
   }
   out += s.identical ? "<p class=\"good\">All regions hold the same bits, after every round and at "
                        "the end.</p>\n"
-                     : "<p class=\"bad\">The regions differ.</p>\n";
+         : s.same_parameters ? fmt::format("<p class=\"bad\">{}</p>\n", kSameAtTheEnd)
+                             : "<p class=\"bad\">The regions differ.</p>\n";
   if (s.facts.wan_verdict && !s.facts.wan_verdict->valid())
     out += "<p class=\"bad\">The simulated WAN did not keep up. " +
            escape_html(to_string(*s.facts.wan_verdict)) + ".</p>\n";

@@ -67,6 +67,14 @@ class RunReportTest : public testing::Test {
   TemporaryDirectory directory_;
 };
 
+TEST_F(RunReportTest, EventsThatCannotBeReadAreNotAShorterRun) {
+  history("east");
+  const auto file = directory_ / "east/events.jsonl";
+  std::filesystem::remove(file);
+  std::filesystem::create_directory(file);
+  EXPECT_THROW(read_region_history(directory_ / "east"), std::system_error);
+}
+
 TEST_F(RunReportTest, TellsWhatTheRegionsLeft) {
   history("east");
   history("west");

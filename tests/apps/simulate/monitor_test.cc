@@ -51,6 +51,15 @@ TEST_F(MonitorTest, AddsUpTheWanAndKnowsTheVersions) {
   EXPECT_EQ(monitor_.version("west"), 2U);
 }
 
+TEST_F(MonitorTest, AStatusThatCannotBeReadIsShownAsItWas) {
+  write_status("regions/east", 3, 60, 1000);
+  monitor_.observe_training(1, 0);
+  const auto file = directory_ / "run/regions/east/status.json";
+  std::filesystem::remove(file);
+  std::filesystem::create_directory(file);  // that one cannot be read as a file is an error, too
+  EXPECT_EQ(monitor_.observe_training(2, 0).regions[0].step, 60U);
+}
+
 TEST_F(MonitorTest, WhatAWorkerDidInAnEarlierSessionIsNotWorkOfThisOne) {
   const auto status = [&](int pid, const nlohmann::json& reported_unix_s) {
     const nlohmann::json json = {

@@ -77,6 +77,19 @@ TEST(ReportText, SaysSoWhenTheRegionsDiffer) {
   Summary s = example();
   s.identical = false;
   EXPECT_THAT(report_text(s, "", "x"), HasSubstr("THE REGIONS DIFFER"));
+  EXPECT_THAT(report_html(s, {}, ""), HasSubstr("The regions differ."));
+}
+
+// A line that was lost, or has a flipped bit, makes no region differ.
+TEST(ReportText, SaysSoWhenOnlyTheEventsOfARoundDiffer) {
+  Summary s = example();
+  s.identical = false;
+  s.same_parameters = true;
+  for (const std::string& text : {report_text(s, "", "x"), report_html(s, {}, "")}) {
+    EXPECT_THAT(text, HasSubstr("All regions hold the same bits at the end."));
+    EXPECT_THAT(text, HasSubstr("causeway verify"));
+    EXPECT_THAT(text, Not(HasSubstr("DIFFER")));
+  }
 }
 
 TEST(ReportText, SaysThatTheBaselineWasSkipped) {

@@ -147,6 +147,19 @@ TEST_F(SummaryTest, ARoundThatOneRegionDidNotApplyIsNotIdentical) {
   EXPECT_FALSE(summary().identical);
 }
 
+// A stream that fails in the middle of a file looks like one that is at its end.
+TEST_F(SummaryTest, EventsThatCannotBeReadAreNoLackOfThem) {
+  std::filesystem::remove(directory_ / "regions/west/events.jsonl");
+  std::filesystem::create_directory(directory_ / "regions/west/events.jsonl");
+  try {
+    summary();
+    FAIL() << "it was made";
+  } catch (const std::system_error& error) {
+    EXPECT_THAT(error.what(), testing::HasSubstr("west/events.jsonl"));
+  }
+  EXPECT_THROW(read_text_file(directory_ / "regions/west/events.jsonl"), std::system_error);
+}
+
 TEST_F(SummaryTest, RoundsSkippedByASnapshotDoNotCount) {
   std::string events = R"({"event": "restore", "region": "west", "round": 5})"
                        "\n";

@@ -1,16 +1,33 @@
 // Both ends of a worker's session, over the Unix socket and over TLS alike.
 #include "diloco/worker/worker_server.h"
 
+#include <dlfcn.h>
 #include <poll.h>
 #include <sys/socket.h>
 
+#include <cerrno>
 #include <chrono>
 #include <fstream>
+#include <utility>
 #include <vector>
 
 #include "diloco/files/error.h"
 #include "diloco/worker/stream/frame.h"
 #include "tests/diloco/worker/worker_server_fixture.h"
+
+namespace {
+
+thread_local int next_send_fails_with = 0;  // an errno
+
+}  // namespace
+
+// In place of the C library's, for this whole program.
+extern "C" ssize_t sendmsg(int socket, const msghdr* message, int flags) {
+  static const auto real = reinterpret_cast<decltype(&::sendmsg)>(::dlsym(RTLD_NEXT, "sendmsg"));
+  if (next_send_fails_with == 0) return real(socket, message, flags);
+  errno = std::exchange(next_send_fails_with, 0);
+  return -1;
+}
 
 namespace causeway::diloco {
 namespace {
@@ -272,6 +289,30 @@ TEST_F(OverUnixSocket, WhoDoesNotAttachInTimeIsClosedAndWhoDidMayBeSilent) {
   const Descriptor silent = connect_to(socket_).value();
   EXPECT_TRUE(is_closed_by_server(silent));
   EXPECT_FALSE(session->lost());
+}
+
+// The kernel lacks memory, or too many descriptors are under way. Both would wait for ever.
+TEST_F(OverUnixSocket, AWorkerThatAMessageCannotBeSentToSeesTheEndAndMayAttachAgain) {
+  start(1);
+  for (const int error : {ENOBUFS, ETOOMANYREFS}) {
+    const int lost = script_.lost;
+    script_.answer = [this, error] {
+      next_send_fails_with = error;
+      server_->train({.round = 3, .k = 4, .data_cursor = 0});
+    };
+    auto session = attach(0, 1);
+    int looks = 0;
+    try {
+      session->next([&looks](const std::string&) { return ++looks < 20; });
+      ADD_FAILURE() << "an order came that was not sent";
+    } catch (const std::system_error& failure) {
+      EXPECT_EQ(failure.code(), Errc::coordinator_lost) << failure.what();
+    }
+    session.reset();
+    while (script_.lost == lost) std::this_thread::yield();
+  }
+  script_.answer = [this] { server_->collect(3); };
+  EXPECT_TRUE(std::holds_alternative<Collect>(attach(0, 1)->next(keep)));
 }
 
 TEST_F(OverUnixSocket, OnlyItsOwnerCanReachTheSocket) {

@@ -21,6 +21,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "inter/base/error.h"
 #include "inter/base/pieces.h"
 #include "tests/support/process_limits.h"
 #include "tests/support/temporary_directory.h"
@@ -334,6 +335,15 @@ TEST(RoomLeft, ALimitOnTheSizeOfFilesIsWantOfRoomAsAFullDiskIs) {
   } catch (const std::system_error& error) {
     EXPECT_TRUE(is_out_of_room(error)) << error.what();
   }
+}
+
+// Whoever starts processes again does so after the former alone.
+TEST(FailsForNow, AnErrorOfTheDiskOrTheHostDoesAndAPathThatCannotBeDoesNot) {
+  for (const int error : {EIO, EMFILE, ENFILE, ENOMEM, ENOLCK, ESTALE})
+    EXPECT_TRUE(fails_for_now({error, std::system_category()})) << error;
+  for (const int error : {0, ENOENT, EACCES, ENOTDIR, EISDIR, ENOSPC})
+    EXPECT_FALSE(fails_for_now({error, std::generic_category()})) << error;
+  EXPECT_FALSE(fails_for_now(make_error_code(static_cast<Errc>(EIO)))) << "a number of ours";
 }
 
 }  // namespace

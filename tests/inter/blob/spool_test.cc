@@ -103,6 +103,27 @@ TEST_F(SpoolTest, ChunksCompleteABlobInAnyOrder) {
   EXPECT_EQ(spool.read(id, 0, kThree), bytes);
 }
 
+// Else its parts are gone, while all of it seems to be here: it could not come again.
+TEST_F(SpoolTest, ABlobThatADiskDoesNotKeepInTheEndCanComeAgain) {
+  Spool spool(directory_.path(), 1U << 30);
+  const Bytes bytes = seeded_bytes(kThree);
+  const BlobId id = id_of(bytes);
+  const auto write_all = [&] {
+    for (const std::uint64_t chunk : {0, 1, 2}) spool.write(id, chunk, chunk_of(bytes, chunk));
+  };
+  write_all();
+  const auto file = spool.partial(id);
+  std::filesystem::remove(file->map);
+  std::filesystem::create_directories(file->map / "which cannot be removed");
+  EXPECT_NE(code_of([&] { spool.finish_checked(id, file->life, id.hash); }), std::error_code());
+  EXPECT_FALSE(spool.has(id));
+  EXPECT_EQ(spool.received_bytes(id), 0U);
+  std::filesystem::remove_all(file->map);
+  write_all();
+  spool.check(id);
+  EXPECT_EQ(spool.read(id, 0, kThree), bytes);
+}
+
 TEST_F(SpoolTest, WritesSeveralChunksAtOnce) {
   Spool spool(directory_.path(), 1U << 30);
   const Bytes bytes = seeded_bytes(kThree);

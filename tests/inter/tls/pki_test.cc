@@ -4,14 +4,17 @@
 #include <gtest/gtest.h>
 
 #include <fstream>
+#include <functional>
 #include <string>
 #include <thread>
 #include <vector>
 
 #include "inter/base/error.h"
+#include "inter/base/file.h"
 #include "inter/tls/signature.h"
 #include "inter/tls/tls.h"
 #include "tests/support/captured_log.h"
+#include "tests/support/process_limits.h"
 #include "tests/support/temporary_directory.h"
 
 namespace causeway::inter {
@@ -52,6 +55,21 @@ TEST_F(Pki, BindsTheRegionNameToItsCertificate) {
   EXPECT_LT(info.not_before, info.not_after);
   EXPECT_THAT(info.sha256_fingerprint, MatchesRegex("([0-9A-F][0-9A-F]:)+[0-9A-F][0-9A-F]"));
   EXPECT_EQ(info.sha256_fingerprint.size(), 95U);
+}
+
+// Neither the key, which comes first, nor part of either is in the way of the next attempt.
+TEST_F(Pki, WhatADiskHadNoRoomForIsMadeWhenThereIsSome) {
+  const auto make_on_full_disk = [&](const std::function<void()>& make, rlim_t bytes_max) {
+    const test::FullDisk full(bytes_max);
+    EXPECT_TRUE(is_out_of_room(failure_of(make))) << bytes_max;
+  };
+  const auto authority = [&] { create_ca(path(), "run"); };
+  const auto region = [&] { add_region(path(), "eu"); };
+  for (const rlim_t bytes_max : {10, 200}) make_on_full_disk(authority, bytes_max);
+  authority();
+  for (const rlim_t bytes_max : {100, 400}) make_on_full_disk(region, bytes_max);
+  region();
+  EXPECT_EQ(describe_certificate(path() / "eu.crt").subject, "CN = eu");
 }
 
 TEST_F(Pki, KeysArePrivateFiles) {
