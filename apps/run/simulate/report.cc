@@ -109,8 +109,8 @@ std::string region_table(const Summary& s) {
 
 // Rounds are taken from files that nobody seals: the ledgers say which state was agreed on.
 constexpr const char* kSameAtTheEnd =
-    "All regions hold the same bits at the end. Their events.jsonl lack a round, or name two states "
-    "for one: causeway verify compares what they signed.";
+    "All regions hold the same bits at the end. Their events.jsonl lack a round, or name two "
+    "states for one: causeway verify compares what they signed.";
 
 std::string verdict_on_states(const Summary& s) {
   if (s.identical) {
