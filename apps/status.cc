@@ -115,10 +115,9 @@ std::optional<run::SeenRegion> left_on_this_host(const Target& target) {
   }
 }
 
-// Without the words of the error's code, which say it once more.
 std::string text_of(const std::exception& error) {
   const auto* coded = dynamic_cast<const std::system_error*>(&error);
-  return coded == nullptr ? error.what() : intra::message_of(*coded);
+  return coded == nullptr ? error.what() : intra::message_said_once(*coded);
 }
 
 // One that cannot be seen does not hide the others.

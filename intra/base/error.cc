@@ -47,4 +47,9 @@ std::string message_of(const std::system_error& error) {
   return text;
 }
 
+std::string message_said_once(const std::system_error& error) {
+  const std::string text = message_of(error), words = error.code().message();
+  return text.find(words) == std::string::npos ? text + ": " + words : text;
+}
+
 }  // namespace causeway::intra

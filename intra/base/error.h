@@ -24,6 +24,9 @@ std::error_code make_error_code(Errc code);
 // For messages that say more than these words, and for those that become part of another error's.
 std::string message_of(const std::system_error& error);
 
+// The same, with those words if nothing else in it says them: they may be all that is known.
+std::string message_said_once(const std::system_error& error);
+
 }  // namespace causeway::intra
 
 template <>

@@ -157,7 +157,7 @@ void wait_for(const StartNeeds& needs, std::chrono::seconds patience) {
       if (error.code() == intra::Errc::interrupted) throw;
       if (!is_transient(error.code())) break;
       if (std::chrono::steady_clock::now() >= end) throw;
-      if (const std::string lacks = intra::message_of(error); waits_for != lacks) {
+      if (const std::string lacks = intra::message_said_once(error); waits_for != lacks) {
         waits_for = lacks;
         spdlog::warn("{}: waits at most {} s for what is missing: {}", needs.who, patience.count(),
                      waits_for);

@@ -26,5 +26,14 @@ TEST(MessageOf, MakesAWrappedErrorSayTheCategorysWordsOnce) {
   EXPECT_STREQ(outer.what(), "a.txt: the text is not UTF-8: unusable data");
 }
 
+TEST(MessageSaidOnce, KeepsTheSystemsWordsWhereNothingElseSaysThem) {
+  const auto refused = std::make_error_code(std::errc::connection_refused);
+  EXPECT_EQ(message_said_once(std::system_error(refused, "asking b: Connection refused: start it")),
+            "asking b: Connection refused: start it");
+  EXPECT_EQ(message_said_once(std::system_error(refused, "asking b")),
+            "asking b: Connection refused");
+  EXPECT_EQ(message_said_once(std::system_error(refused)), "Connection refused");
+}
+
 }  // namespace
 }  // namespace causeway::intra
