@@ -138,7 +138,7 @@ int run_worker(const WorkerFlags& flags) {
   run::watch_stop_signals();
   options.data.interrupted = run::stop_requested;
   const intra::WorkerResult result = intra::run_worker(options, run::stop_requested);
-  spdlog::info("done: step {}, {} tokens, validation loss {:.4f}, parameters {}",
+  spdlog::info("done: took {} steps, {} tokens, validation loss {:.4f}, parameters {}",
                run::format_steps(result.progress.step(), result.run_steps, " of "),
                result.progress.tokens(), result.progress.val_loss(),
                result.params_digest.substr(0, 12));

@@ -279,12 +279,13 @@ void RegionWorker::reset_moments() {
 void RegionWorker::anchor_moved() {
   if (gathering_->leads()) {
     const std::uint64_t all = options_.train.steps, taken = state_.steps;
+    const std::uint64_t at = std::max<std::uint64_t>(progress_.step(), taken);  // of the schedule
     const std::string alone =
         taken > all ? fmt::format(" (+{} while it was cut off)", taken - all) : "";
     const std::string loss =
         progress_.has_loss() ? fmt::format(", loss {:.4f}", progress_.loss()) : "";
     spdlog::info("round {} applied: step {} of {}{}{}, {:.0f} tokens/s", state_.version,
-                 std::min(taken, all), all, alone, loss, progress_.tokens_per_s());
+                 std::min(at, all), all, alone, loss, progress_.tokens_per_s());
   }
   if (state_.version % options_.overlap.fragments != 0) return;
   validate();

@@ -201,6 +201,9 @@ listen = "{self.addresses[REGIONS[2]]}"
         steps = {region: read_json(self.region_directory(region) / "result.json")["steps"] for region in REGIONS}
         self.assertGreater(steps[REGIONS[0]], 55, steps)
         self.assertLess(steps[REGIONS[2]], 50, steps)  # ten in the first rounds, before anybody is known, then one or two
+        slow = workers[2].log.read_text()
+        self.assertIn("round 8 applied: step 80 of 80", slow)  # of the run's schedule
+        self.assertIn(f"done: took {steps[REGIONS[2]]} of 80 steps", slow)
 
     def test_resume_without_state_says_what_to_do(self):
         config = self.config(addresses=self.addresses)
