@@ -202,7 +202,7 @@ listen = "{self.addresses[REGIONS[2]]}"
         self.assertGreater(steps[REGIONS[0]], 55, steps)
         self.assertLess(steps[REGIONS[2]], 50, steps)  # ten in the first rounds, before anybody is known, then one or two
         slow = workers[2].log.read_text()
-        self.assertIn("round 8 applied: step 80 of 80", slow)  # of the run's schedule
+        self.assertRegex(slow, "round 8 applied: step (7.|80) of 80")  # of the run's schedule
         self.assertIn(f"done: took {steps[REGIONS[2]]} of 80 steps", slow)
 
     def test_resume_without_state_says_what_to_do(self):
