@@ -157,7 +157,9 @@ void wait_for(const StartNeeds& needs, std::chrono::seconds patience) {
       if (error.code() == intra::Errc::interrupted) throw;
       if (!is_transient(error.code())) break;
       if (std::chrono::steady_clock::now() >= end) throw;
-      if (const std::string lacks = intra::message_of(error); waits_for != lacks) {
+      const bool says_all = error.code() != std::errc::read_only_file_system;
+      const std::string lacks = says_all ? intra::message_of(error) : error.what();
+      if (waits_for != lacks) {
         waits_for = lacks;
         spdlog::warn("{}: waits at most {} s for what is missing: {}", needs.who, patience.count(),
                      waits_for);
