@@ -115,10 +115,12 @@ std::optional<run::SeenRegion> left_on_this_host(const Target& target) {
   }
 }
 
-// Without the words of the error's code, which say it once more.
+// Without the words of a code of ours, which say it once more; the kernel's may be all the reason.
 std::string text_of(const std::exception& error) {
+  if (const auto* link = dynamic_cast<const inter::LinkError*>(&error)) return link->reason();
   const auto* coded = dynamic_cast<const std::system_error*>(&error);
-  return coded == nullptr ? error.what() : intra::message_of(*coded);
+  if (coded == nullptr || coded->code().category() == std::generic_category()) return error.what();
+  return intra::message_of(*coded);
 }
 
 // One that cannot be seen does not hide the others.

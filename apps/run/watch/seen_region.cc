@@ -5,8 +5,6 @@
 #include <algorithm>
 #include <array>
 #include <ctime>
-#include <fstream>
-#include <iterator>
 #include <map>
 #include <set>
 #include <system_error>
@@ -20,12 +18,9 @@ namespace causeway::run {
 namespace {
 
 std::string status_file(const std::filesystem::path& directory) {
-  std::ifstream file(directory / "status.json");
-  if (!file) {
-    throw ConfigError(directory.string() +
-                      ": no status.json; name the directory of a region that was started");
-  }
-  return {std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};
+  if (auto text = diloco::read_file(directory / "status.json")) return *std::move(text);
+  throw ConfigError(directory.string() +
+                    ": no status.json; name the directory of a region that was started");
 }
 
 std::string utc_time_of(const std::filesystem::path& file) {
