@@ -59,6 +59,7 @@ TEST(TimeLeft, ARoundsLineSaysWhatTheRunHasTakenBesideTheRegionThatIsAhead) {
   const test::TemporaryDirectory directory;
   StatusFiles files(directory.path(), "east");
   RegionStatus status;
+  status.progress.set_phase("compute");
   status.progress.set_step(40);
   AppliedRound applied;
   applied.steps_so_far = 20;
