@@ -144,8 +144,10 @@ int answer(const CLI::App& app, const CLI::ParseError& error) {
     return report(
         "'" + unknown.front() + "' is not known here; --help alone lists what can be given", 2);
   }
-  if (error.get_exit_code() != 0 && app.get_subcommands().empty() && !unknown.empty())
-    return report("'" + unknown.front() + "' is no subcommand; causeway --help lists them", 2);
+  if (error.get_exit_code() != 0 && app.get_subcommands().empty() && !unknown.empty()) {
+    const char* const what = unknown.front().starts_with('-') ? "option here" : "subcommand";
+    return report("'" + unknown.front() + "' is no " + what + "; causeway --help lists them", 2);
+  }
   return app.exit(error) == 0 ? printed(0) : 2;
 }
 

@@ -74,6 +74,9 @@ void require_member(const diloco::Membership& membership, const std::string& nam
 void change(const MembersFlags& flags, const diloco::Member& asked, bool remove) {
   diloco::ask_coordinator(flags.directory, {.member = asked, .remove = remove});
   asio::io_context context;
+  const auto status = [&] {
+    return diloco::read_file(flags.directory / "status.json").value_or("");
+  };
   const auto deadline = std::chrono::steady_clock::now() + kPatience;
   for (bool said = false;;) {
     const diloco::Membership now = membership_in(flags.directory);
@@ -83,14 +86,13 @@ void change(const MembersFlags& flags, const diloco::Member& asked, bool remove)
                                    member->witness == asked.witness;
     if (done) return list(now);
     const auto left = deadline - std::chrono::steady_clock::now();
-    const auto status = diloco::read_file(flags.directory / "status.json");
     if (!said && left < kPatience - kSilence) {
-      spdlog::info("{}", run::still_waits(status.value_or(""), kPatience));
+      spdlog::info("{}", run::still_waits(status(), kPatience));
       said = true;
     }
     if (left < std::chrono::seconds(0)) {
       throw std::system_error(std::make_error_code(std::errc::timed_out),
-                              run::why_not_taken(status.value_or(""), kPatience));
+                              run::why_not_taken(status(), kPatience));
     }
     asio::steady_timer(context, kPoll).wait();
   }

@@ -116,6 +116,7 @@ std::optional<run::SeenRegion> left_on_this_host(const Target& target) {
 }
 
 std::string text_of(const std::exception& error) {
+  if (const auto* link = dynamic_cast<const inter::LinkError*>(&error)) return link->reason();
   const auto* coded = dynamic_cast<const std::system_error*>(&error);
   return coded == nullptr ? error.what() : intra::message_said_once(*coded);
 }

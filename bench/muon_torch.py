@@ -9,6 +9,7 @@ import argparse
 import math
 import pathlib
 import re
+import shlex
 import statistics
 import subprocess
 import sys
@@ -136,7 +137,8 @@ def train_apart(given, name, seed):
     with tempfile.TemporaryDirectory() as scratch:
         config, out = pathlib.Path(scratch) / "muon.toml", pathlib.Path(scratch) / "run"
         config.write_text(CONFIG.format(seed=seed, steps=given.steps, k=given.k))
-        worker = f"{sys.executable} {pathlib.Path(__file__).resolve()} {given.causeway} {pathlib.Path(given.text).resolve()} --region {name} --seeds {seed}"
+        worker = shlex.join([sys.executable, str(pathlib.Path(__file__).resolve()), given.causeway, str(pathlib.Path(given.text).resolve()),
+                             "--region", name, "--seeds", str(seed)])
         subprocess.run([given.causeway, "simulate", config, "--wan", "none", "--out", out, "--worker", worker], check=True, stdout=subprocess.DEVNULL)
         losses = {re.search(r"held-out loss (\S+)", (out / f"regions/{region}/worker-0.log").read_text())[1] for region in REGIONS}
     [loss] = losses  # one model, so one loss

@@ -252,6 +252,7 @@ OrderedJson StatusFiles::to_line(const AppliedRound& round, const RegionStatus& 
       {"wait_s", progress.wait_s()},
       {"late", late(record)},
       {"steps", round.steps},
+      {"steps_so_far", round.steps_so_far},
       {"held_out_loss", record.measured ? or_null(record.measured->held_out_loss) : OrderedJson()},
       {"state", to_hex(round.state)},
       {"left_s", or_null(time_left_.seconds(status.steps))},

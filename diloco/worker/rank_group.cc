@@ -52,6 +52,7 @@ bool WorkerConnection::receive() {
 
 void WorkerConnection::send(const worker_wire::CoordinatorMessage& message,
                             std::vector<Descriptor> descriptors) {
+  if (sends_no_more_) return;
   stream_->add({message.SerializeAsString(), std::move(descriptors)});
   flush();
 }
@@ -91,6 +92,7 @@ void WorkerConnection::flush() {
 // when it sees the end. What it said before is still taken.
 void WorkerConnection::end_sending(const std::system_error& why) {
   spdlog::warn("a worker's connection broke: {}", why.what());
+  sends_no_more_ = true;
   std::error_code ignored;
   socket_.shutdown(Socket::shutdown_send, ignored);
 }

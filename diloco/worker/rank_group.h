@@ -62,6 +62,7 @@ class WorkerConnection : public std::enable_shared_from_this<WorkerConnection> {
   std::unique_ptr<WorkerStream> stream_;
   bool writing_ = false;  // flush_later() is under way
   bool last_sent_ = false;
+  bool sends_no_more_ = false;  // what is to be sent is dropped, until the worker sees the end
 };
 
 // Which ranks of a region make up its group: those that came while none stood. Whoever comes while

@@ -1,7 +1,7 @@
 #include "inter/route/router.h"
 
 #include <algorithm>
-#include <ranges>
+#include <utility>
 
 #include <spdlog/spdlog.h>
 
@@ -35,9 +35,8 @@ std::string describe(const std::vector<Hop>& way) {
 // All that leave `from`: they stand together.
 auto links_of(auto& links, const std::string& from) {
   const auto first = links.lower_bound({from, ""});
-  return std::ranges::subrange(first, std::find_if(first, links.end(), [&](const auto& link) {
-                                 return link.first.first != from;
-                               }));
+  const auto leaves_another = [&](const auto& link) { return link.first.first != from; };
+  return std::pair(first, std::find_if(first, links.end(), leaves_another));
 }
 
 template <typename Map>
@@ -62,8 +61,8 @@ bool Router::is_measured(const std::string& to) const {
 
 void Router::on_report(const std::string& from, const LinkReport& report) {
   answer_.reset();
-  const auto known = links_of(links_, from);
-  links_.erase(known.begin(), known.end());
+  const auto [first, last] = links_of(links_, from);
+  links_.erase(first, last);
   for (const LinkReport::Link& link : report.links) {
     links_[{from, link.to}] = {1e-6 * static_cast<double>(link.latency_us),
                                static_cast<double>(link.bytes_per_s)};
@@ -82,7 +81,9 @@ void Router::on_peer_down(const std::string& peer) {
 
 LinkReport Router::report() const {
   LinkReport report;
-  for (const auto& [ends, cost] : links_of(links_, self_) | std::views::take(kReportedLinksMax)) {
+  const auto [first, last] = links_of(links_, self_);
+  for (auto link = first; link != last && report.links.size() < kReportedLinksMax; ++link) {
+    const auto& [ends, cost] = *link;
     report.links.push_back({ends.second, static_cast<std::uint64_t>(1e6 * cost.latency_s),
                             static_cast<std::uint64_t>(cost.bytes_per_s)});
   }

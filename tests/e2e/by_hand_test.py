@@ -366,6 +366,8 @@ class Members(EndToEnd):
         self.assertIn("own authority", self.run_causeway("status", address, "--certificates", "foreign", code=3))
         self.assertIn("no coordinator listens there",
                       self.run_causeway("status", f"127.0.0.1:{free_port()}", "--as", "watch", code=3))
+        self.assertRegex(self.run_causeway("status", "nowhere.invalid:1", "nowhere.invalid:2", "--as", "watch", code=3),
+                         "cannot look up nowhere.invalid: [A-Za-z]")
         self.assertIn("--as NAME is needed", self.run_causeway("status", address, code=2))
 
     def test_a_region_joins_a_running_run_trains_on_its_share_and_leaves(self):

@@ -237,6 +237,7 @@ class BadInput(EndToEnd):
 
     def test_what_cannot_be_meant_is_a_usage_error(self):
         self.assertIn("'trian' is no subcommand; causeway --help lists them", self.run_causeway("trian", code=2))
+        self.assertIn("'--trian' is no option here; causeway --help lists them", self.run_causeway("--trian", code=2))
         for flags in (("generate", ".", "--temperature", "nan"), ("generate", ".", "--top-k", "-1"),
                       ("generate", ".", "--seed", "-1"), ("tune", "none.toml", "--step-ms", "nan"),
                       ("wan-sim", "none.toml", "--idle", "nan"), ("status", "there:1", "--timeout", "nan")):

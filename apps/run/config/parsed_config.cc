@@ -48,10 +48,12 @@ std::string suggestion(std::string_view unknown, const std::vector<std::string>&
   std::size_t best = std::max<std::size_t>(2, unknown.size() / 3) + 1;
   std::string_view nearest;
   if (unknown.size() > 100) return "";  // not a typing mistake
-  // A key without its section.
-  const auto whole = std::ranges::find_if(
-      known, [end = "." + std::string(unknown)](const auto& name) { return name.ends_with(end); });
-  if (whole != known.end()) return "; did you mean '" + *whole + "'?";
+  // A key without its section, which several may have.
+  std::string whole;
+  for (const std::string& name : known)
+    if (name.ends_with("." + std::string(unknown)))
+      whole += (whole.empty() ? "'" : " or '") + name + "'";
+  if (!whole.empty()) return "; did you mean " + whole + "?";
   for (const std::string& name : known) {
     const std::size_t distance = edit_distance(unknown, name);
     if (distance >= best) continue;

@@ -6,7 +6,7 @@
 
 namespace causeway::run {
 
-// By the parser's words, for what people mistype most: "; close the text ...", or nothing.
+// By the parser's words, for what people mistype most: "; decimals have a point: 0.5", or nothing.
 std::string toml_advice(std::string_view problem);
 
 }  // namespace causeway::run

@@ -23,6 +23,9 @@ std::optional<LoggedRound> parse_round(const std::string& line) {
   round.round = get<std::uint64_t>(*json, "round");
   round.region = get<std::string>(*json, "region");
   round.step = get<std::uint64_t>(*json, "step");
+  // Lines of earlier versions lack it.
+  const bool says = json->contains("steps_so_far");
+  round.steps_so_far = says ? get<std::uint64_t>(*json, "steps_so_far") : round.step;
   round.tokens = get<std::uint64_t>(*json, "tokens");
   round.wan_tx_bytes = get<std::uint64_t>(*json, "wan_tx_bytes");
   round.participants = (*json)["participants"].size();
@@ -53,8 +56,8 @@ Sample sample_of(const LoggedRound& round) {
 
 // K may have been another one earlier in the run. Rounds without steps are the last ones.
 std::uint64_t RoundLines::rounds(const LoggedRound& round) {
-  const bool has_steps = !before_ || round.step != before_->step;
-  if (pace_ && has_steps) rounds_ = round.round + 1 + pace_->rounds_after(round.step);
+  const bool has_steps = !before_ || round.steps_so_far != before_->steps_so_far;
+  if (pace_ && has_steps) rounds_ = round.round + 1 + pace_->rounds_after(round.steps_so_far);
   return rounds_;
 }
 

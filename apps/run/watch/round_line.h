@@ -14,6 +14,7 @@ namespace causeway::run {
 // An applied round. Totals are over the whole run (docs/outputs.md).
 struct LoggedRound {
   std::uint64_t round = 0, step = 0, tokens = 0, wan_tx_bytes = 0;
+  std::uint64_t steps_so_far = 0;  // of the run, with those of this round; `step` may be ahead
   std::string region;
   std::size_t participants = 0;
   bool listed = false;              // whether the region's own contribution to it is
@@ -49,7 +50,7 @@ class RoundLines {
 
   std::uint64_t steps_;
   std::optional<diloco::Pace> pace_;
-  std::uint64_t rounds_ = 0;  // of the run, as it looked when steps were taken last; 0: not known
+  std::uint64_t rounds_ = 0;  // of the run, as the last round with steps shows; 0: not known
   std::optional<LoggedRound> before_;
   Clock::time_point before_at_;
 };

@@ -5,9 +5,8 @@
 #include <algorithm>
 #include <array>
 #include <ctime>
-#include <fstream>
-#include <iterator>
 #include <map>
+#include <set>
 #include <system_error>
 #include <utility>
 
@@ -19,12 +18,9 @@ namespace causeway::run {
 namespace {
 
 std::string status_file(const std::filesystem::path& directory) {
-  std::ifstream file(directory / "status.json");
-  if (!file) {
-    throw ConfigError(directory.string() +
-                      ": no status.json; name the directory of a region that was started");
-  }
-  return {std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};
+  if (auto text = diloco::read_file(directory / "status.json")) return *std::move(text);
+  throw ConfigError(directory.string() +
+                    ": no status.json; name the directory of a region that was started");
 }
 
 std::string utc_time_of(const std::filesystem::path& file) {
@@ -125,18 +121,24 @@ void note_who_ended(std::vector<SeenRegion>& regions) {
 }
 
 void note_what_others_say(std::vector<SeenRegion>& regions) {
+  std::set<std::string> members;  // of those that were not seen
   for (const SeenRegion& seen : regions) {
     if (!seen.works()) continue;
     const RegionStatus status = status_of(seen);
     for (SeenRegion& other : regions) {
       if (other.problem.empty()) continue;
       const auto link = status.links.find(other.name);
-      const bool is_member = link != status.links.end();
-      if (is_member && (link->second.up || !link->second.via.empty()))
-        other.linked_to.push_back(seen.name);
-      other.removed = other.removed || (!is_member && status.removed_links.contains(other.name));
+      if (link == status.links.end()) {
+        other.removed = other.removed || status.removed_links.contains(other.name);
+        continue;
+      }
+      members.insert(other.name);
+      if (link->second.up || !link->second.via.empty()) other.linked_to.push_back(seen.name);
     }
   }
+  // Whoever says so alone may be behind, or lie.
+  for (SeenRegion& region : regions)
+    region.removed = region.removed && !members.contains(region.name);
 }
 
 namespace {

@@ -216,6 +216,8 @@ TEST(Config, OverridesUseTheSameChecks) {
             "--set model.layer: unknown key; did you mean 'model.layers'?");
   EXPECT_EQ(problem_of(kSmallConfig, {"layers=7"}),
             "--set layers: unknown key; did you mean 'model.layers'?");
+  EXPECT_EQ(problem_of(kSmallConfig, {"lr=1"}),
+            "--set lr: unknown key; did you mean 'inner.lr' or 'outer.lr'?");
   EXPECT_EQ(problem_of(kSmallConfig, {"model.layers=0"}),
             "--set model.layers: must be an integer, 1 to 1024");
   EXPECT_EQ(problem_of(kSmallConfig, {"model.layers=seven"}),

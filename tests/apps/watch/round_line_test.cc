@@ -1,5 +1,8 @@
 #include "apps/run/watch/round_line.h"
 
+#include <algorithm>
+#include <string>
+
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -20,6 +23,7 @@ LoggedRound round_at(std::uint64_t number, double time_s) {
           .step = 20 * (number + 1),
           .tokens = 0,
           .wan_tx_bytes = 1'000'000 * (number + 1),
+          .steps_so_far = 20 * (number + 1),
           .region = "east",
           .participants = 3,
           .loss = 2.5,
@@ -63,22 +67,32 @@ TEST(RoundLines, ALossMayBeZeroOrLessAndIsLeftOutWhereItIsNotKnown) {
 TEST(RoundLines, KMayHaveBeenAnotherEarlierInTheRun) {
   RoundLines lines(1200, diloco::Pace{.steps = 1200, .k = 50});
   LoggedRound round = round_at(29, 100);
-  round.step = 650;  // 30 rounds of 20 steps, then 1 of 50
+  round.step = round.steps_so_far = 650;  // 30 rounds of 20 steps, then 1 of 50
   EXPECT_THAT(lines.next(round), HasSubstr("round 30 of 41: step 650 of 1,200"));
   round.round = 40;
-  round.step = 1200;
+  round.step = round.steps_so_far = 1200;
   EXPECT_THAT(lines.next(round), HasSubstr("round 41 of 41: step 1,200 of 1,200"));
 }
 
 TEST(RoundLines, RoundsWithoutStepsAreTheLast) {
   RoundLines lines(40, diloco::Pace{.steps = 40, .k = 20, .fragments = 2});
   LoggedRound round = round_at(2, 100);
-  round.step = 30;
+  round.step = round.steps_so_far = 30;
   EXPECT_THAT(lines.next(round), HasSubstr("round 3 of 5: step 30 of 40"));
   for (const char* shown : {"round 4 of 5", "round 5 of 5"}) {
     ++round.round;
-    round.step = 40;
+    round.step = round.steps_so_far = 40;
     EXPECT_THAT(lines.next(round), HasSubstr(shown));
+  }
+}
+
+// In a variant that goes on while payloads travel.
+TEST(RoundLines, ARegionThatIsAheadOfTheRoundCountsTheSameRounds) {
+  RoundLines lines(1200, kPace);
+  for (const std::uint64_t number : {57, 58, 59}) {
+    LoggedRound round = round_at(number, 100);
+    round.step = std::min<std::uint64_t>(20 * (number + 2), 1200);
+    EXPECT_THAT(lines.next(round), HasSubstr("round " + std::to_string(number + 1) + " of 60"));
   }
 }
 
@@ -105,6 +119,12 @@ TEST(RoundLines, CountersThatBeginAnewAndTheLastRoundGiveNoNonsense) {
   EXPECT_THAT(line, HasSubstr("took 0.0 s, 0.0 s of it"));
   EXPECT_THAT(line, Not(HasSubstr("sent")));
   EXPECT_THAT(line, Not(HasSubstr("left")));
+}
+
+TEST(ParseRound, TakesTheStepWhereAnEarlierVersionDidNotSayHowManyTheRunHasTaken) {
+  EXPECT_EQ(parse_round(R"({"participants": [], "step": 40})")->steps_so_far, 40U);
+  EXPECT_EQ(parse_round(R"({"participants": [], "step": 40, "steps_so_far": 20})")->steps_so_far,
+            20U);
 }
 
 TEST(ParseRound, TakesNothingThatIsNoRoundAndSurvivesWrongTypes) {

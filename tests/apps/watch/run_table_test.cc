@@ -220,6 +220,19 @@ TEST(RunTable, OneThatWasRemovedIsNotMissed) {
   EXPECT_TRUE(regions[1].is_well());
 }
 
+// It came back and the one that says so is cut off, or lies.
+TEST(RunTable, WhoIsAMemberAsAnotherSaysIsMissed) {
+  const SeenRegion says_so = seen_region("eu", {{"removed_links", {{"asia", {{"tx_bytes", 1}}}}}});
+  const SeenRegion knows = seen_region("us", {{"links", {{"asia", {{"up", false}}}}}});
+  std::vector<SeenRegion> regions = {knows, says_so, unseen_region("asia", "Connection refused")};
+  for (int order = 0; order < 2; ++order) {
+    note_what_others_say(regions);
+    EXPECT_THAT(run_table(regions), AllOf(HasSubstr("NOT SEEN"), HasSubstr("! asia: Connection")));
+    EXPECT_FALSE(regions[2].is_well());
+    regions = {says_so, knows, unseen_region("asia", "Connection refused")};
+  }
+}
+
 TEST(RunTable, SaysOnceWhatKeepsAllFromBeingSeen) {
   const std::string table = run_table({unseen_region("eu", "--as NAME is needed"),
                                        unseen_region("us", "--as NAME is needed"),

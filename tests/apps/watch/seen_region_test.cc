@@ -154,6 +154,17 @@ TEST(LookAtDirectory, SaysThatNobodyRunsWhereNobodyHoldsTheLock) {
   EXPECT_THAT(region_page(seen), HasSubstr("stopped: no coordinator runs here"));
 }
 
+TEST(LookAtDirectory, NamesAStatusThatCannotBeRead) {
+  const TemporaryDirectory directory;
+  std::filesystem::create_directory(directory / "status.json");
+  try {
+    look_at_directory(directory.path());
+    ADD_FAILURE() << "a directory was read";
+  } catch (const std::exception& error) {
+    EXPECT_THAT(error.what(), HasSubstr((directory / "status.json").string()));
+  }
+}
+
 class DirectoryOfARegion : public testing::Test {
  protected:
   void SetUp() override { lock_ = diloco::lock_file(directory_.write("ledger/lock", "")); }

@@ -54,6 +54,20 @@ TEST(TimeLeft, ARoundThatBeganBeforeTheWorkerAttachedCountsByTheStepsOfTheRun) {
   }
 }
 
+// It goes on while payloads travel, or is cut off.
+TEST(TimeLeft, ARoundsLineSaysWhatTheRunHasTakenBesideTheRegionThatIsAhead) {
+  const test::TemporaryDirectory directory;
+  StatusFiles files(directory.path(), "east");
+  RegionStatus status;
+  status.progress.set_phase("compute");
+  status.progress.set_step(40);
+  AppliedRound applied;
+  applied.steps_so_far = 20;
+  const std::string line = files.add_round(applied, status);
+  EXPECT_THAT(line, testing::HasSubstr("\"step\":40,"));
+  EXPECT_THAT(line, testing::HasSubstr("\"steps_so_far\":20,"));
+}
+
 // Between two rounds of a second somebody sets the host's date by hours: the run takes no longer.
 TEST(TimeLeft, IsCountedByAClockThatNobodySets) {
   const test::TemporaryDirectory directory;

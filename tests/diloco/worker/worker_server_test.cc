@@ -14,6 +14,7 @@
 #include "diloco/files/error.h"
 #include "diloco/worker/stream/frame.h"
 #include "tests/diloco/worker/worker_server_fixture.h"
+#include "tests/support/captured_log.h"
 
 namespace {
 
@@ -313,6 +314,24 @@ TEST_F(OverUnixSocket, AWorkerThatAMessageCannotBeSentToSeesTheEndAndMayAttachAg
   }
   script_.answer = [this] { server_->collect(3); };
   EXPECT_TRUE(std::holds_alternative<Collect>(attach(0, 1)->next(keep)));
+}
+
+// They could not arrive, and would be kept, with their files, for as long as the worker computes.
+TEST_F(OverUnixSocket, WhatFollowsAMessageThatCannotBeSentIsDroppedWithoutAnotherWord) {
+  const test::CapturedLog log;
+  start(1);
+  script_.answer = [this] {
+    next_send_fails_with = ENOBUFS;
+    for (const Round round : {3, 4, 5}) server_->collect(round);
+  };
+  try {
+    attach(0, 1)->next(keep);
+    ADD_FAILURE() << "an order came that was not sent";
+  } catch (const std::system_error& failure) {
+    EXPECT_EQ(failure.code(), Errc::coordinator_lost) << failure.what();
+  }
+  while (script_.lost == 0) std::this_thread::yield();
+  EXPECT_EQ(log.count("a worker's connection broke"), 1U) << log.text();
 }
 
 TEST_F(OverUnixSocket, OnlyItsOwnerCanReachTheSocket) {
