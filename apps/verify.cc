@@ -29,11 +29,13 @@ void add_verify(CLI::App& app, int& exit_code) {
     for (const std::string& line : result.lines) std::cout << line << "\n";
     std::cout << "covered:\n";
     for (const std::string& line : result.covered) std::cout << "  " << line << "\n";
-    std::cout << (!result.same      ? "NOT the same history"
-                  : result.complete ? "verified: one history"
-                                    : "NOT verified: nothing contradicts, but see MISSING above")
+    std::cout << (!result.same       ? "NOT the same history"
+                  : !result.all_read ? "NOT verified: nothing contradicts, but see UNREAD above"
+                  : result.complete  ? "verified: one history"
+                                     : "NOT verified: nothing contradicts, but see MISSING above")
               << "\n";
-    exit_code = result.verified() ? 0 : 4;
+    const bool unread_alone = result.same && !result.all_read;
+    exit_code = result.verified() ? 0 : unread_alone ? 1 : 4;
   });
 }
 

@@ -90,6 +90,8 @@ asio::awaitable<bool> WorkerSide::say_goodbye(std::function<void(const std::stri
       spdlog::warn("{}: the run is over: waiting for {}", context_.options.region, kItsResult);
     show(kItsResult);
     if (goodbye_cut_short_ && away) co_return false;
+    if (holds_another_) co_return false;
+    if (finish_unsigned_) let_finish();
     if (steady_clock::now() >= heard_at_ + context_.options.goodbye) co_return !has_attached_;
     timer.expires_after(kLookEvery);
     co_await timer.async_wait(asio::use_awaitable);
@@ -226,8 +228,14 @@ void WorkerSide::carry_out(const OrderFinish& action) {
 // The run is over. A worker that died before it saved the last rounds is given them again.
 void WorkerSide::see_off() {
   const RoundProtocol& protocol = context_.protocol();
-  if (version_ >= protocol.version()) return server_->finish(protocol.version());
-  const CommitRecord record = protocol.record(version_);
+  if (!holds_what_was_agreed()) {
+    holds_another_ = true;
+    spdlog::error("{}: its worker came back with another state of version {} than was agreed on",
+                  context_.options.region, holds_.version);
+    return server_->waiting_for("its coordinator to start again, as this state is another one");
+  }
+  if (holds_.version >= protocol.version()) return let_finish();
+  const CommitRecord record = protocol.record(holds_.version);
   const bool held = all_applied_blobs(
       record, [this](const inter::BlobId& blob) { return context_.directory.spool().has(blob); });
   if (held) return carry_out(OrderApply{record});
@@ -235,9 +243,31 @@ void WorkerSide::see_off() {
       "the payloads of round {}, which are not kept any more, as the run is over", record.round));
 }
 
+// Of the last version no record says the state: it is the one with which the run ended here.
+bool WorkerSide::holds_what_was_agreed() const {
+  const RoundProtocol& protocol = context_.protocol();
+  if (holds_.version < protocol.version())
+    return holds_.state == protocol.record(holds_.version).state;
+  const std::optional<Applied>& ended = protocol.applied();
+  return !ended || ended->version != holds_.version || ended->state == holds_.state;
+}
+
+// It may have died before it was told so, and nothing was signed of what it held.
+void WorkerSide::let_finish() {
+  finish_unsigned_ = false;
+  try {
+    carry_out(OrderFinish{holds_.version, holds_.state});
+  } catch (const std::system_error& error) {
+    if (!is_storage_failure(error)) throw;
+    finish_unsigned_ = true;  // tried again
+    spdlog::warn("{}: cannot write that its worker holds the end ({}): tries again",
+                 context_.options.region, error.what());
+  }
+}
+
 // The disk fails: the worker keeps its numbers in memory and does not need us for inner steps.
 void WorkerSide::train_on() {
-  const std::optional<OrderContinue> steps = context_.protocol().steps_from(version_, steps_);
+  const std::optional<OrderContinue> steps = context_.protocol().steps_from(holds_.version, steps_);
   if (steps) return carry_out(*steps);
   server_->waiting_for("its coordinator's disk to take data again");
 }
@@ -269,7 +299,7 @@ void WorkerSide::on_gathered(const AttachRequest& rank_0,
   is_attached_ = has_attached_ = true;
   check_.call_off();
   intake_.begin_gathering();
-  version_ = rank_0.version;
+  holds_ = {rank_0.version, rank_0.state};
   steps_ = 0;
   told_.clear();
   welcome_.reset();
@@ -389,7 +419,7 @@ void WorkerSide::on_contribute(const Contribution& contribution, Descriptor payl
 
 void WorkerSide::on_applied(Round version, const Digest& state) {
   reached(ProtocolState::apply_heard);
-  version_ = version;
+  holds_ = {version, state};
   // Not of a round that was taken back meanwhile.
   const bool by_record =
       applying_ && version == *applying_ + 1 && version <= context_.protocol().version();

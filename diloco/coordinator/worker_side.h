@@ -81,6 +81,8 @@ class WorkerSide : public WorkerServerHandler {
   void look_at_model(const AttachRequest& rank_0);
   bool lacks_room(Round round);
   void see_off();
+  bool holds_what_was_agreed() const;
+  void let_finish();
   void train_on();
   std::string speaker() const;
   void note_missing(const std::vector<std::uint32_t>& missing);
@@ -95,7 +97,7 @@ class WorkerSide : public WorkerServerHandler {
   std::vector<std::uint32_t> missing_;    // ranks, when they attached last
   std::optional<DataDigest> trained_on_;  // its state, before it attached
   std::optional<Round> applying_;
-  Round version_ = 0;                          // that it holds
+  Applied holds_;                              // as it said last
   std::uint32_t steps_ = 0;                    // since then, when it asked last
   std::string told_;                           // that it waits for
   std::optional<WelcomeWorker> welcome_ = {};  // that it is to get
@@ -103,6 +105,8 @@ class WorkerSide : public WorkerServerHandler {
   bool is_attached_ = false;                   // now
   bool has_attached_ = false;                  // since this process began
   bool goodbye_cut_short_ = false;
+  bool finish_unsigned_ = false;  // the disk would not take that it holds the end
+  bool holds_another_ = false;    // at the end, than the run agreed on
   std::chrono::steady_clock::time_point look_for_result_at_;  // again
   std::chrono::steady_clock::time_point heard_at_;
   WorkerSilence silence_;

@@ -20,6 +20,12 @@ enum class Errc {
 };
 std::error_code make_error_code(Errc code);
 
+// Its code is Errc::bad_checkpoint. The file may be whole: what failed is to open or to read it.
+class UnreadableFile : public std::system_error {
+ public:
+  using std::system_error::system_error;
+};
+
 // What an error says, without the category's own words, which std::system_error adds at its end.
 // For messages that say more than these words, and for those that become part of another error's.
 std::string message_of(const std::system_error& error);

@@ -28,13 +28,14 @@ class SafetensorsReader::File {
   File(const std::filesystem::path& path, std::size_t header_bytes_max)
       : path_(path), header_bytes_max_(header_bytes_max) {
     descriptor_ = open(path.c_str(), O_RDONLY | O_CLOEXEC);
-    if (descriptor_ < 0) refuse("cannot be opened: " + reason(errno));
-    struct stat status {};
-    if (fstat(descriptor_, &status) != 0 || !S_ISREG(status.st_mode)) {
+    if (descriptor_ < 0 && errno == ENOENT) refuse("cannot be opened: " + reason(errno));
+    if (descriptor_ < 0) cannot_be("opened", errno);
+    try {
+      size_ = regular_size();
+    } catch (...) {
       close(descriptor_);
-      refuse("is not a regular file");
+      throw;
     }
-    size_ = static_cast<std::size_t>(status.st_size);
   }
   File(std::string name, std::span<const std::byte> content)
       : path_(std::move(name)), content_(content), size_(content.size()) {}
@@ -67,15 +68,25 @@ class SafetensorsReader::File {
   }
 
  private:
+  std::size_t regular_size() const {
+    struct stat status {};
+    if (fstat(descriptor_, &status) != 0) cannot_be("examined", errno);
+    if (!S_ISREG(status.st_mode)) refuse("is not a regular file");
+    return static_cast<std::size_t>(status.st_size);
+  }
   void read_piece(std::size_t offset, std::span<std::byte> out) const {
     while (!out.empty()) {
       const ssize_t got = pread(descriptor_, out.data(), out.size(), static_cast<off_t>(offset));
       if (got < 0 && errno == EINTR) continue;
-      if (got < 0) refuse("cannot be read: " + reason(errno));
+      if (got < 0) cannot_be("read", errno);
       if (got == 0) refuse("became shorter while it was read; another program writes to it");
       offset += static_cast<std::size_t>(got);
       out = out.subspan(static_cast<std::size_t>(got));
     }
+  }
+  [[noreturn]] void cannot_be(const char* what, int error) const {
+    throw UnreadableFile(Errc::bad_checkpoint,
+                         fmt::format("{} cannot be {}: {}", path_.string(), what, reason(error)));
   }
   static std::string reason(int error) { return std::generic_category().message(error); }
 

@@ -73,6 +73,9 @@ int open(const char* path, int flags, ...) {
 int stat(const char* path, struct stat* status) {
   return fails("stat", path) ? -1 : REAL(stat)(path, status);
 }
+int fstat(int descriptor, struct stat* status) {
+  return fails_of("fstat", descriptor) ? -1 : REAL(fstat)(descriptor, status);
+}
 int renameat(int from, const char* old_name, int to, const char* name) {
   return fails("renameat", name) ? -1 : REAL(renameat)(from, old_name, to, name);
 }

@@ -62,9 +62,30 @@ class FailOnce(EndToEnd):
         self.assertIn(cell.says or os.strerror(cell.error), logs)
         self.run_causeway("verify", out, "--certificates", out / "certificates")
 
-    def test_the_run_goes_on_and_a_log_names_the_cause(self):
+    def build(self):
         source = f"{os.environ['CAUSEWAY_SOURCE']}/tests/e2e/fail_once.c"
         subprocess.run(["cc", "-shared", "-fPIC", "-o", "fail_once.so", source], cwd=self.directory, check=True)
+
+    def test_verify_takes_no_read_error_for_a_difference(self):
+        self.build()
+        self.simulate(self.config(), "--no-baseline", "--sample-tokens", "0")
+        token = self.directory / "token"
+        verify = ("verify", self.out, "--certificates", self.out / "certificates")
+        cells = [("open", "snapshot.safetensors", "cannot be opened"), ("fstat", "snapshot.safetensors", "cannot be examined"),
+                 ("pread", "snapshot.safetensors", "cannot be read")]
+        cells += [("open", path.name, "") for path in (self.out / "regions" / VICTIM / "spool").iterdir()]
+        for call, file, what in cells:
+            token.touch()
+            env = {"LD_PRELOAD": str(self.directory / "fail_once.so"), "FAIL_ONCE_TOKEN": str(token),
+                   "FAIL_ONCE_PROCESS": " verify ", "FAIL_ONCE_CALL": call, "FAIL_ONCE_FILE": file,
+                   "FAIL_ONCE_ERROR": str(errno.EIO)}
+            said = self.finish(self.start(*verify, env=env), code=1)
+            self.assertRegex(said, f"UNREAD: .*{file}.*{what}.*Input/output error")
+            self.assertIn("NOT verified", said)
+        self.run_causeway(*verify)
+
+    def test_the_run_goes_on_and_a_log_names_the_cause(self):
+        self.build()
         config = self.config()
         cells = [(cell, *self.start_cell(config, number, cell)) for number, cell in enumerate(CELLS)]
         for cell, *running in cells:

@@ -51,6 +51,7 @@ class KilledAtEveryState(EndToEnd):
     def end(self, child):
         self.finish(child)
         self.assert_identical(read_json(self.out / "summary.json"))
+        self.run_causeway("verify", self.out, "--certificates", self.out / "certificates")
 
     def walk(self, states, *flags):
         """One state after the other, in as few runs as it takes."""

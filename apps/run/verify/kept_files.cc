@@ -246,6 +246,7 @@ class KeptFiles {
           if (told.insert(file).second)
             findings_.differ(which + ": " + describe_damage(file, blob) +
                              (copies.good > 0 ? "; another copy is good" : ""));
+        for (const std::string& why : copies.unread) findings_.not_read(which + ": " + why);
         listed_.insert(blob);
         ++listed.payloads;
         if (copies.good > 0) ++here;
@@ -258,12 +259,12 @@ class KeptFiles {
         check_other_blobs(place);
   }
 
-  static bool is_whole_or_gone(const fs::path& file, const inter::BlobId& blob) {
+  void check_blob(const fs::path& file, const inter::BlobId& blob) {
     try {
-      return fs::file_size(file) == blob.size_bytes && inter::identify(file) == blob;
-    } catch (const std::system_error&) {
-      if (fs::exists(file)) throw;
-      return true;
+      if (fs::file_size(file) != blob.size_bytes || inter::identify(file) != blob)
+        findings_.differ(describe_damage(file, blob));
+    } catch (const std::system_error& error) {
+      if (fs::exists(file)) findings_.not_read(error.what());
     }
   }
 
@@ -272,9 +273,7 @@ class KeptFiles {
     if (!fs::is_directory(place)) return;
     for (const auto& entry : fs::directory_iterator(place)) {
       const auto blob = inter::named_blob(entry.path().filename().string());
-      if (!blob || listed_.contains(*blob)) continue;
-      if (!is_whole_or_gone(entry.path(), *blob))
-        findings_.differ(describe_damage(entry.path(), *blob));
+      if (blob && !listed_.contains(*blob)) check_blob(entry.path(), *blob);
     }
   }
 

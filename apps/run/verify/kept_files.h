@@ -36,6 +36,11 @@ class Findings {
     result_.complete = false;
     say("MISSING: " + line);
   }
+  // Something that may be whole.
+  void not_read(const std::string& line) {
+    result_.all_read = false;
+    say("UNREAD: " + line);
+  }
   void cover(const std::string& what, const std::string& how) {
     result_.covered.push_back(what + ": " + how);
   }
@@ -47,6 +52,9 @@ class Findings {
     try {
       read();
       return true;
+    } catch (const intra::UnreadableFile& error) {
+      not_read(owner + ": " + intra::message_of(error));
+      return false;
     } catch (const std::system_error& error) {
       const bool damaged = error.code() == intra::Errc::bad_checkpoint ||
                            error.code() == make_error_code(diloco::Errc::lineage);

@@ -296,8 +296,7 @@ namespace {
 
 std::optional<diloco::MappedBytes> map_if_it_is(const fs::path& file,
                                                 const inter::BlobId& payload) {
-  std::error_code gone;
-  if (fs::file_size(file, gone) != payload.size_bytes || gone) return std::nullopt;
+  if (!fs::exists(file) || fs::file_size(file) != payload.size_bytes) return std::nullopt;
   const int descriptor = ::open(file.c_str(), O_RDONLY | O_CLOEXEC);
   if (descriptor < 0 && errno == ENOENT) return std::nullopt;
   if (descriptor < 0) diloco::throw_errno("open", file);
@@ -327,10 +326,14 @@ std::vector<fs::path> KeptPayloads::files(const inter::BlobId& payload) const {
 KeptPayloads::Copies KeptPayloads::copies(const inter::BlobId& payload) const {
   Copies copies;
   for (const fs::path& file : files(payload)) {
-    if (map_if_it_is(file, payload)) {
-      ++copies.good;
-    } else if (fs::exists(file)) {  // a run that goes on takes some away
-      copies.damaged.push_back(file);
+    try {
+      if (map_if_it_is(file, payload)) {
+        ++copies.good;
+      } else if (fs::exists(file)) {  // a run that goes on takes some away
+        copies.damaged.push_back(file);
+      }
+    } catch (const std::system_error& error) {
+      if (fs::exists(file)) copies.unread.emplace_back(error.what());
     }
   }
   return copies;

@@ -94,10 +94,12 @@ class KeptPayloads {
   explicit KeptPayloads(std::vector<std::filesystem::path> region_directories)
       : regions_(std::move(region_directories)) {}
 
-  // Every file of that name, read: how many have the content, and which do not.
+  // Every file of that name, read: how many have the content, which do not, and why others could
+  // not be read.
   struct Copies {
     std::size_t good = 0;
     std::vector<std::filesystem::path> damaged;
+    std::vector<std::string> unread;
   };
   Copies copies(const inter::BlobId& payload) const;
   // The first of them whose content has the hash. None: there is no file. Throws

@@ -12,11 +12,12 @@ namespace causeway::run {
 
 struct Verification {
   bool same = true;                  // nothing contradicts anything else
-  bool complete = true;              // nothing is missing, unread or unsigned
+  bool complete = true;              // nothing is missing or unsigned
+  bool all_read = true;              // no file was refused by the disk, or to this user
   std::vector<std::string> lines;    // what was compared and found, for people
   std::vector<std::string> covered;  // a line for each kind of thing that a run leaves
 
-  bool verified() const { return same && complete; }
+  bool verified() const { return same && complete && all_read; }
 };
 
 // `paths`: of regions, or of runs with regions in them. `certificates`: the directory of `causeway

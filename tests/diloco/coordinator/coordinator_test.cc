@@ -65,6 +65,11 @@ TEST(Coordinator, AWorkerThatDiesBeforeItSavedTheEndIsGivenItAgain) {
   run.worker("a").forget_at(2);
   run.start("a", Start::found);
   expect_complete(run, {"a"}, 2);
+  const auto finished = read_finished(run.directory("a") / "ledger");
+  ASSERT_TRUE(finished) << "causeway verify would miss it";
+  EXPECT_EQ(finished->at.version, 2U);
+  EXPECT_EQ(to_hex(finished->at.state), run.worker("a").state());
+  EXPECT_FALSE(finished->signature.empty());
 }
 
 TEST(Coordinator, ACoordinatorThatDiesMidRoundIsDoneWithoutAndComesBack) {

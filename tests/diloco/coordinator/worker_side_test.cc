@@ -17,6 +17,7 @@
 #include "diloco/files/file_io.h"
 #include "tests/diloco/coordinator/lone_region.h"
 #include "tests/support/captured_log.h"
+#include "tests/support/process_limits.h"
 
 namespace causeway::diloco::testing {
 namespace {
@@ -253,6 +254,15 @@ class WorkerAtTheEnd : public WorkerSideTest {
     progress.set_phase(phase);
     side_.on_report(progress);
   }
+  // With the run over, that had been told it holds a state of zeros.
+  void come_back_with(const Digest& state) {
+    region_.ending_.finish({0, ""});
+    AttachRequest rank_0;
+    rank_0.region = "a";
+    rank_0.state = state;
+    side_.on_gathered(rank_0, {});
+    side_.on_ready(0);
+  }
   std::vector<std::string> shown_;  // that it waits for
   asio::awaitable<void> say_goodbye(bool& is_over) {
     is_over =
@@ -295,6 +305,31 @@ TEST_F(WorkerAtTheEnd, IsNotWaitedForOnceSomebodyStopsTheCoordinator) {
   side_.on_worker_lost();
   side_.cut_goodbye_short();
   EXPECT_FALSE(is_seen_off());
+}
+
+TEST_F(WorkerAtTheEnd, SignsWhatItComesBackWith) {
+  come_back_with(Digest{});
+  const auto end = region_.directory_.ledger().finished();
+  ASSERT_TRUE(end);
+  EXPECT_EQ(*end, Applied{});
+}
+
+// Whoever starts both again has the protocol look at it.
+TEST_F(WorkerAtTheEnd, SignsNothingWhereItComesBackWithAnotherState) {
+  region_.options_.goodbye = std::chrono::hours{1};
+  come_back_with(Digest{7});
+  ASSERT_FALSE(region_.directory_.ledger().finished());
+  EXPECT_FALSE(is_seen_off());
+}
+
+TEST_F(WorkerAtTheEnd, SignsItOnceTheDiskTakesIt) {
+  {
+    const test::FullDisk full(0);
+    come_back_with(Digest{});
+  }
+  ASSERT_FALSE(region_.directory_.ledger().finished());
+  is_seen_off();
+  EXPECT_TRUE(region_.directory_.ledger().finished());
 }
 
 // It may be on another host, with its result.
