@@ -149,7 +149,12 @@ std::map<std::uint64_t, std::string> states_by_round(const std::vector<Event>& e
 }
 
 std::optional<std::uint16_t> read_listening_port(const std::filesystem::path& region_directory) {
-  const std::string text = read_text_file(region_directory / "listening_port");
+  std::string text;
+  try {
+    text = read_text_file(region_directory / "listening_port");
+  } catch (const std::system_error&) {  // whoever dials tries again
+    return std::nullopt;
+  }
   std::uint16_t port = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), port);
   if (error != std::errc() || port == 0) return std::nullopt;

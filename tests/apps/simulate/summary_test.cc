@@ -266,6 +266,13 @@ TEST(RegionFiles, DamagedFilesAreAsGoodAsMissing) {
   EXPECT_EQ(read_listening_port(directory.path()), 4711);
 }
 
+// Else a disk that fails once would end the simulator, whose links ask for it.
+TEST(RegionFiles, APortThatCannotBeReadIsNotKnown) {
+  const TemporaryDirectory directory;
+  std::filesystem::create_directory(directory.path() / "listening_port");
+  EXPECT_FALSE(read_listening_port(directory.path()));
+}
+
 TEST(RegionFiles, SamplesComeBackAsTheyWereKept) {
   const TemporaryDirectory directory;
   append_samples(directory / "progress.jsonl", {{1.5, "east", 10, 1, 99, 2.25, 100}});
