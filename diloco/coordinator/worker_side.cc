@@ -230,9 +230,12 @@ void WorkerSide::see_off() {
   const RoundProtocol& protocol = context_.protocol();
   if (!holds_what_was_agreed()) {
     holds_another_ = true;
-    spdlog::error("{}: its worker came back with another state of version {} than was agreed on",
-                  context_.options.region, holds_.version);
-    return server_->waiting_for("its coordinator to start again, as this state is another one");
+    spdlog::error(
+        "{}: its worker came back with a state of version {} that is not the one agreed on: this "
+        "process ends, to be started again",
+        context_.options.region, holds_.version);
+    return server_->waiting_for(
+        "its coordinator to be started again: this state is not the one agreed on");
   }
   if (holds_.version >= protocol.version()) return let_finish();
   const CommitRecord record = protocol.record(holds_.version);
