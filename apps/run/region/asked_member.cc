@@ -74,7 +74,7 @@ std::string still_waits(const std::string& status_json, std::chrono::seconds pat
       "asked; waits up to {} s until the run has taken the change (Ctrl-C takes nothing back)",
       patience.count());
   if (leader.empty() || leads) return waits;
-  return waits + fmt::format(". {} leads: ask there if this region's word is not enough", leader);
+  return waits + fmt::format(". {} leads: ask there if that does not happen", leader);
 }
 
 std::string why_not_taken(const std::string& status_json, std::chrono::seconds patience) {

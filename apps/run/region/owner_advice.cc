@@ -30,8 +30,8 @@ std::string owner_advice(const std::filesystem::path& path, uid_t user) {
   }
   if (seen.st_uid == user) return "";
   return fmt::format(
-      "; {} belongs to user {}, and this process is user {}: start as that user, or, if it holds "
-      "runs alone, `chown -R` it",
+      "; {} belongs to user {}, and this process is user {}: start as that user, or, if "
+      "nothing but runs is in it, `chown -R` it",
       place.empty() ? "." : place.string(), user_text(seen.st_uid), user_text(user));
 }
 

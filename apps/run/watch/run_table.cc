@@ -202,9 +202,9 @@ std::string why_not_seen(const std::vector<SeenRegion>& regions) {
   std::vector<std::pair<std::string, std::string>> whose;  // problem, regions
   for (const SeenRegion& region : regions) {
     if (region.problem.empty() || region.is_well()) continue;
-    const auto same = std::ranges::find(whose, region.problem, [](auto& one) { return one.first; });
-    inter::append_item(
-        (same == whose.end() ? whose.emplace_back(region.problem, "") : *same).second, region.name);
+    auto same = std::ranges::find(whose, region.problem, [](auto& one) { return one.first; });
+    if (same == whose.end()) same = whose.insert(same, {region.problem, ""});
+    inter::append_item(same->second, region.name);
   }
   std::string lines;
   for (const auto& [problem, names] : whose) lines += "! " + names + ": " + problem + "\n";
