@@ -7,6 +7,7 @@ packages_quickstart=("${packages_build[@]}" bible-kjv)
 packages_python=(python3-dev python3-venv)
 packages_launchers=(slurm-wlm munge openmpi-bin systemd python3-venv lintian fish zsh buildah debootstrap
   postgresql ngtcp2-client ngtcp2-server)
+packages_fuzz=(clang-14 llvm-14)
 packages_check=("${packages_build[@]}" libgtest-dev libgmock-dev python3 python3-numpy python3-grpcio openssl faketime tcpdump tshark)
 
 # install_missing yes|no PACKAGE...: installs what dpkg does not know as installed, or says what is missing and why it stops.

@@ -44,6 +44,12 @@ train("124m", 3)
 train("quickstart", 15)
 
 
+@bench("TORCH_PYTHON bench/step_peers.py bench_train_step --turns 1", needs=("torch",),
+       rows={f"train quickstart: {precision} step, PyTorch": "times the better one of eager and compiled" for precision in ("fp32", "bf16")})
+def step_peers(text, here):
+    return {f"train quickstart: {precision} step, PyTorch": figure(rf"^  {precision}: ([\d.]+) times", text) for precision in ("fp32", "bf16")}
+
+
 @bench("env -C SCRATCH OMP_NUM_THREADS=1 bench_step_proof quickstart.toml",
        rows={"step proof: hashes": "of OpenSSL's SHA-256", "step proof: file": "of a plain write"})
 def step_proof(text, here):

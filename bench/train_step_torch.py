@@ -8,37 +8,48 @@ write it: torch.compile, scaled_dot_product_attention, bf16 autocast, fused Adam
 import argparse
 import statistics
 import time
+import typing
 
 import torch
 from torch import nn
 from torch.nn import functional
 
-VOCABULARY, PADDED, CONTEXT, LAYERS, WIDTH, HEADS = 50257, 50304, 1024, 12, 768, 12
+
+class Shape(typing.NamedTuple):
+    vocabulary: int
+    context: int
+    layers: int
+    width: int
+    heads: int
+
+
+GPT2_124M = Shape(vocabulary=50304, context=1024, layers=12, width=768, heads=12)  # GPT-2's 50,257 words, filled up to a multiple of 64
 
 
 class Block(nn.Module):
-    def __init__(self):
+    def __init__(self, width, heads):
         super().__init__()
-        self.norm_1, self.norm_2 = nn.LayerNorm(WIDTH), nn.LayerNorm(WIDTH)
-        self.qkv, self.out = nn.Linear(WIDTH, 3 * WIDTH), nn.Linear(WIDTH, WIDTH)
-        self.up, self.down = nn.Linear(WIDTH, 4 * WIDTH), nn.Linear(4 * WIDTH, WIDTH)
+        self.heads = heads
+        self.norm_1, self.norm_2 = nn.LayerNorm(width), nn.LayerNorm(width)
+        self.qkv, self.out = nn.Linear(width, 3 * width), nn.Linear(width, width)
+        self.up, self.down = nn.Linear(width, 4 * width), nn.Linear(4 * width, width)
 
     def forward(self, x):
-        batch, length, _ = x.shape
-        heads = [part.view(batch, length, HEADS, WIDTH // HEADS).transpose(1, 2)
-                 for part in self.qkv(self.norm_1(x)).split(WIDTH, dim=2)]
+        batch, length, width = x.shape
+        heads = [part.view(batch, length, self.heads, width // self.heads).transpose(1, 2)
+                 for part in self.qkv(self.norm_1(x)).split(width, dim=2)]
         mixed = functional.scaled_dot_product_attention(*heads, is_causal=True)
-        x = x + self.out(mixed.transpose(1, 2).reshape(batch, length, WIDTH))
+        x = x + self.out(mixed.transpose(1, 2).reshape(batch, length, width))
         return x + self.down(functional.gelu(self.up(self.norm_2(x)), approximate="tanh"))
 
 
 class Gpt2(nn.Module):
-    def __init__(self):
+    def __init__(self, shape):
         super().__init__()
-        self.tokens, self.positions = nn.Embedding(PADDED, WIDTH), nn.Embedding(CONTEXT, WIDTH)
-        self.blocks = nn.ModuleList(Block() for _ in range(LAYERS))
-        self.norm = nn.LayerNorm(WIDTH)
-        self.head = nn.Linear(WIDTH, PADDED, bias=False)
+        self.tokens, self.positions = nn.Embedding(shape.vocabulary, shape.width), nn.Embedding(shape.context, shape.width)
+        self.blocks = nn.ModuleList(Block(shape.width, shape.heads) for _ in range(shape.layers))
+        self.norm = nn.LayerNorm(shape.width)
+        self.head = nn.Linear(shape.width, shape.vocabulary, bias=False)
         self.head.weight = self.tokens.weight
         for parameter in self.parameters():
             if parameter.dim() > 1:
@@ -51,6 +62,13 @@ class Gpt2(nn.Module):
         return functional.cross_entropy(self.head(self.norm(x)).flatten(0, 1), targets.flatten())
 
 
+def adamw(model):
+    matrices = [p for p in model.parameters() if p.dim() > 1]
+    vectors = [p for p in model.parameters() if p.dim() == 1]
+    return torch.optim.AdamW([{"params": matrices, "weight_decay": 0.1}, {"params": vectors, "weight_decay": 0}],
+                             lr=1e-4, betas=(0.9, 0.95), fused=True)
+
+
 def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("--batch", type=int, default=64)
@@ -58,14 +76,12 @@ def main():
     arguments = parser.parse_args()
     torch.manual_seed(1)
     torch.set_float32_matmul_precision("high")
-    model = Gpt2().cuda()
-    matrices = [p for p in model.parameters() if p.dim() > 1]
-    vectors = [p for p in model.parameters() if p.dim() == 1]
-    optimizer = torch.optim.AdamW([{"params": matrices, "weight_decay": 0.1}, {"params": vectors, "weight_decay": 0}],
-                                  lr=1e-4, betas=(0.9, 0.95), fused=True)
+    model = Gpt2(GPT2_124M).cuda()
+    optimizer = adamw(model)
     step = torch.compile(model)
-    tokens = torch.randint(VOCABULARY, (arguments.batch, CONTEXT), device="cuda")
-    targets = torch.randint(VOCABULARY, (arguments.batch, CONTEXT), device="cuda")
+    size = (arguments.batch, GPT2_124M.context)
+    tokens = torch.randint(50257, size, device="cuda")
+    targets = torch.randint(50257, size, device="cuda")
     seconds = []
     for i in range(20 + arguments.steps):
         torch.cuda.synchronize()
@@ -80,10 +96,11 @@ def main():
         if i >= 20:
             seconds.append(time.perf_counter() - start)
     median = statistics.median(seconds)
-    count = arguments.batch * CONTEXT
-    print(f"{torch.cuda.get_device_name()}, PyTorch {torch.__version__}, GPT-2 124M, bf16, B={arguments.batch}, T={CONTEXT}")
+    count = tokens.numel()
+    print(f"{torch.cuda.get_device_name()}, PyTorch {torch.__version__}, GPT-2 124M, bf16, B={arguments.batch}, T={GPT2_124M.context}")
     print(f"  step          {1e3 * median:9.2f} ms   ({1e3 * min(seconds):.2f} to {1e3 * max(seconds):.2f})")
     print(f"  tokens/s      {count / median:9.0f}")
 
 
-main()
+if __name__ == "__main__":
+    main()

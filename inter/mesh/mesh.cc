@@ -64,8 +64,11 @@ Endpoint parse_endpoint(const std::string& text) {
 namespace {
 
 // By errno; 0: another error.
-std::string advice_to_listen(int error) {
-  if (error == EACCES) return "ports below 1024 are root's: give one from 1024 on";
+std::string advice_to_listen(int error, std::uint16_t port) {
+  if (error == EACCES && port < 1024) return "ports below 1024 are root's: give one from 1024 on";
+  if (error == EACCES)
+    return "a rule of this host forbids it (SELinux, net.ipv4.ip_unprivileged_port_start): give "
+           "another port, or change the rule";
   if (error == EADDRNOTAVAIL)
     return "this host has no such address (yet): give one that it has, or 0.0.0.0 for all of them";
   return "end what uses it, or give another address of this host";
@@ -81,7 +84,7 @@ void throw_cannot_listen(const Endpoint& bind, const std::error_code& reason) {
   const auto try_again = std::make_error_code(std::errc::resource_unavailable_try_again);
   throw std::system_error(passes ? try_again : make_error_code(Errc::cannot_listen),
                           "cannot listen on " + to_string(bind) + " (" + reason.message() +
-                              "): " + advice_to_listen(of_system ? reason.value() : 0));
+                              "): " + advice_to_listen(of_system ? reason.value() : 0, bind.port));
 }
 
 std::string to_string(const Endpoint& endpoint) {

@@ -298,5 +298,18 @@ TEST(Endpoint, RefusesEverythingElseAndSaysWhatIsAllowed) {
   }
 }
 
+std::string why_not_listening(std::uint16_t port, int error) {
+  try {
+    throw_cannot_listen({"127.0.0.1", port}, {error, asio::error::get_system_category()});
+  } catch (const std::system_error& refused) {
+    return refused.what();
+  }
+}
+
+TEST(Endpoint, WhatForbidsAPortIsNamedByItsNumber) {
+  EXPECT_THAT(why_not_listening(443, EACCES), HasSubstr("ports below 1024 are root's"));
+  EXPECT_THAT(why_not_listening(7700, EACCES), HasSubstr("ip_unprivileged_port_start"));
+}
+
 }  // namespace
 }  // namespace causeway::inter
