@@ -22,6 +22,7 @@ using std::chrono::milliseconds;
 using std::chrono::steady_clock;
 
 constexpr milliseconds kLookEvery{250};
+constexpr milliseconds kReturns{3'000};                 // a worker that has lost its coordinator
 constexpr std::chrono::seconds kLookForResultEvery{5};  // it has to be read whole
 constexpr const char* kItsResult =
     "this region's worker, which has yet to write its result, perhaps to be started again";
@@ -91,7 +92,7 @@ asio::awaitable<bool> WorkerSide::say_goodbye(std::function<void(const std::stri
     show(kItsResult);
     if (goodbye_cut_short_ && away) co_return false;
     if (holds_another_) co_return false;
-    if (finish_unsigned_) let_finish();
+    if (finish_unsigned_) see_off();
     if (steady_clock::now() >= heard_at_ + context_.options.goodbye) co_return !has_attached_;
     timer.expires_after(kLookEvery);
     co_await timer.async_wait(asio::use_awaitable);
@@ -219,8 +220,18 @@ void WorkerSide::carry_out(const OrderRestore& action) {
   check_.hand_over(initial ? std::vector<inter::BlobId>{} : std::vector{snapshot.blob}, order);
 }
 
+// A disk that fails just now is no cause to leave the run, as the others do not wait for this any
+// more: once the run is over it is tried again.
 void WorkerSide::carry_out(const OrderFinish& action) {
-  context_.directory.ledger().save_finished(action.version, action.state);
+  try {
+    context_.directory.ledger().save_finished(action.version, action.state);
+  } catch (const std::system_error& error) {
+    if (!is_storage_failure(error)) throw;
+    if (std::exchange(finish_unsigned_, true)) return;
+    return spdlog::warn("{}: cannot write that its worker holds the end ({}): tries again",
+                        context_.options.region, error.what());
+  }
+  finish_unsigned_ = false;
   server_->finish(action.version);
   reached(ProtocolState::finish_ordered);
 }
@@ -237,7 +248,9 @@ void WorkerSide::see_off() {
     return server_->waiting_for(
         "its coordinator to be started again: this state is not the one agreed on");
   }
-  if (holds_.version >= protocol.version()) return let_finish();
+  // It may have died before it was told so, and nothing was signed of what it held.
+  if (holds_.version >= protocol.version())
+    return carry_out(OrderFinish{holds_.version, holds_.state});
   const CommitRecord record = protocol.record(holds_.version);
   const bool held = all_applied_blobs(
       record, [this](const inter::BlobId& blob) { return context_.directory.spool().has(blob); });
@@ -253,19 +266,6 @@ bool WorkerSide::holds_what_was_agreed() const {
     return holds_.state == protocol.record(holds_.version).state;
   const std::optional<Applied>& ended = protocol.applied();
   return !ended || ended->version != holds_.version || ended->state == holds_.state;
-}
-
-// It may have died before it was told so, and nothing was signed of what it held.
-void WorkerSide::let_finish() {
-  finish_unsigned_ = false;
-  try {
-    carry_out(OrderFinish{holds_.version, holds_.state});
-  } catch (const std::system_error& error) {
-    if (!is_storage_failure(error)) throw;
-    finish_unsigned_ = true;  // tried again
-    spdlog::warn("{}: cannot write that its worker holds the end ({}): tries again",
-                 context_.options.region, error.what());
-  }
 }
 
 // The disk fails: the worker keeps its numbers in memory and does not need us for inner steps.
@@ -300,6 +300,7 @@ void WorkerSide::on_gathered(const AttachRequest& rank_0,
   heard_at_ = steady_clock::now();
   reported_unix_s_.reset();
   is_attached_ = has_attached_ = true;
+  finish_unsigned_ = false;
   check_.call_off();
   intake_.begin_gathering();
   holds_ = {rank_0.version, rank_0.state};

@@ -82,7 +82,6 @@ class WorkerSide : public WorkerServerHandler {
   bool lacks_room(Round round);
   void see_off();
   bool holds_what_was_agreed() const;
-  void let_finish();
   void train_on();
   std::string speaker() const;
   void note_missing(const std::vector<std::uint32_t>& missing);

@@ -332,6 +332,21 @@ TEST_F(WorkerAtTheEnd, SignsItOnceTheDiskTakesIt) {
   EXPECT_TRUE(region_.directory_.ledger().finished());
 }
 
+// The others would end meanwhile, and this region would wait for them after its return.
+TEST_F(WorkerAtTheEnd, IsNoCauseToLeaveTheRunWhereTheDiskDoesNotTakeItsEndAtOnce) {
+  test::CapturedLog log;
+  attach(whole_, whole_);
+  {
+    const test::FullDisk full(0);
+    for (int times = 0; times < 2; ++times) side_.carry_out(OrderFinish{0, Digest{}});
+  }
+  EXPECT_EQ(log.count("cannot write that its worker holds the end"), 1U) << log.text();
+  ASSERT_FALSE(region_.directory_.ledger().finished());
+  region_.ending_.finish({0, ""});
+  is_seen_off();
+  EXPECT_EQ(region_.directory_.ledger().finished(), Applied{});
+}
+
 // It may be on another host, with its result.
 TEST_F(WorkerAtTheEnd, IsNotMissedWhereItDidNotAttachSinceTheCoordinatorBegan) {
   EXPECT_TRUE(is_seen_off());
