@@ -80,6 +80,22 @@ void WorkerSide::refuse(const RunOutcome& outcome) {
   }
 }
 
+// It tries again within a second, and nobody else would tell it that it waits for nothing.
+asio::awaitable<void> WorkerSide::await_return_of_refused() {
+  const std::string& before = context_.directory.files().earlier_phase();
+  const bool was_there = has_attached_ || (!before.empty() && before != kPhaseDone);
+  const int code = context_.ending.outcome()->exit_code;
+  if (!server_ || is_attached_ || !was_there || code < 2 || code > 4) co_return;
+  spdlog::info("{}: ends; its worker, which is away, may return within {} s to be told why",
+               context_.options.region, whole_seconds(kReturns));
+  asio::steady_timer timer(context_.executor);
+  const auto until = steady_clock::now() + kReturns;
+  while (!is_attached_ && !goodbye_cut_short_ && steady_clock::now() < until) {
+    timer.expires_after(kLookEvery);
+    co_await timer.async_wait(asio::use_awaitable);
+  }
+}
+
 asio::awaitable<bool> WorkerSide::say_goodbye(std::function<void(const std::string&)> show) {
   asio::steady_timer timer(context_.executor);
   heard_at_ = steady_clock::now();
