@@ -239,17 +239,39 @@ void WorkerSide::carry_out(const OrderRestore& action) {
 // A disk that fails just now is no cause to leave the run, as the others do not wait for this any
 // more: once the run is over it is tried again.
 void WorkerSide::carry_out(const OrderFinish& action) {
-  try {
-    context_.directory.ledger().save_finished(action.version, action.state);
-  } catch (const std::system_error& error) {
-    if (!is_storage_failure(error)) throw;
-    if (std::exchange(finish_unsigned_, true)) return;
-    return spdlog::warn("{}: cannot write that its worker holds the end ({}): tries again",
-                        context_.options.region, error.what());
-  }
-  finish_unsigned_ = false;
+  if (ended_otherwise({action.version, action.state})) return;
+  if (!sign_end({action.version, action.state})) return;
   server_->finish(action.version);
   reached(ProtocolState::finish_ordered);
+}
+
+// No record says what the last version is, but this region may have said so before. Where rounds
+// were taken back, that was perhaps of others.
+bool WorkerSide::ended_otherwise(const Applied& end) {
+  const std::optional<Applied> before = context_.directory.ledger().finished();
+  const bool same = !before || before->version != end.version || before->state == end.state;
+  if (same || context_.protocol().revision() > 0) return false;
+  const std::string message = fmt::format(
+      "its worker's state of version {} ({}) is not the one with which this region ended ({}): its "
+      "checkpoints were changed since, or this machine fails. Take the model of another region; or "
+      "stop both processes, move checkpoints/ out of {}, and start them together with another "
+      "region's coordinator, to have the last rounds applied again",
+      end.version, to_hex(end.state), to_hex(before->state), context_.options.directory.string());
+  context_.ending.finish({4, message});
+  return true;
+}
+
+bool WorkerSide::sign_end(const Applied& end) {
+  try {
+    context_.directory.ledger().save_finished(end.version, end.state);
+    finish_unsigned_ = false;
+  } catch (const std::system_error& error) {
+    if (!is_storage_failure(error)) throw;
+    if (!std::exchange(finish_unsigned_, true))
+      spdlog::warn("{}: cannot write that its worker holds the end ({}): tries again",
+                   context_.options.region, error.what());
+  }
+  return !finish_unsigned_;
 }
 
 // The run is over. A worker that died before it saved the last rounds is given them again.
@@ -257,6 +279,8 @@ void WorkerSide::see_off() {
   const RoundProtocol& protocol = context_.protocol();
   if (!holds_what_was_agreed()) {
     holds_another_ = true;
+    // The next life knows by this that it is another one.
+    if (holds_.version == protocol.version()) sign_end(*protocol.applied());
     spdlog::error(
         "{}: its worker came back with a state of version {} that is not the one agreed on: this "
         "process ends, to be started again",

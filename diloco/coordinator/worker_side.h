@@ -85,6 +85,8 @@ class WorkerSide : public WorkerServerHandler {
   bool lacks_room(Round round);
   void see_off();
   bool holds_what_was_agreed() const;
+  bool ended_otherwise(const Applied& end);
+  bool sign_end(const Applied& end);
   void train_on();
   std::string speaker() const;
   void note_missing(const std::vector<std::uint32_t>& missing);
