@@ -5,6 +5,8 @@
 #include <iostream>
 #include <memory>
 #include <string>
+#include <system_error>
+#include <utility>
 
 #include <spdlog/spdlog.h>
 #include <asio/io_context.hpp>
@@ -22,7 +24,7 @@
 namespace causeway::apps {
 namespace {
 
-constexpr std::chrono::seconds kPatience{60}, kSilence{2};
+constexpr std::chrono::seconds kPatience{60}, kSilence{2}, kAskAgain{5};
 constexpr std::chrono::milliseconds kPoll{100};
 
 struct MembersFlags {
@@ -70,9 +72,36 @@ void require_member(const diloco::Membership& membership, const std::string& nam
   throw run::ConfigError("NAME " + name + ": is not a member of the run; its members are" + names);
 }
 
+// What was asked lies in the memory of a coordinator until it is agreed on, and is lost with a
+// leader, a link or that coordinator. To ask twice does no harm.
+class Asking {
+ public:
+  Asking(std::filesystem::path directory, diloco::ChangeMember change)
+      : directory_(std::move(directory)), change_(std::move(change)) {
+    diloco::ask_coordinator(directory_, change_);
+  }
+  // A coordinator that is started again is back by the next time.
+  void ask_again_if_it_is_time() {
+    if (std::chrono::steady_clock::now() < next_) return;
+    next_ += kAskAgain;
+    try {
+      diloco::ask_coordinator(directory_, change_);
+      gone_ = false;
+    } catch (const std::system_error&) {
+      if (std::exchange(gone_, true)) throw;
+    }
+  }
+
+ private:
+  std::filesystem::path directory_;
+  diloco::ChangeMember change_;
+  std::chrono::steady_clock::time_point next_ = std::chrono::steady_clock::now() + kAskAgain;
+  bool gone_ = false;
+};
+
 // The leader's word is in the ledger when a majority has it.
 void change(const MembersFlags& flags, const diloco::Member& asked, bool remove) {
-  diloco::ask_coordinator(flags.directory, {.member = asked, .remove = remove});
+  Asking asking(flags.directory, {.member = asked, .remove = remove});
   asio::io_context context;
   const auto status = [&] {
     return diloco::read_file(flags.directory / "status.json").value_or("");
@@ -94,6 +123,7 @@ void change(const MembersFlags& flags, const diloco::Member& asked, bool remove)
       throw std::system_error(std::make_error_code(std::errc::timed_out),
                               run::why_not_taken(status(), kPatience));
     }
+    asking.ask_again_if_it_is_time();
     asio::steady_timer(context, kPoll).wait();
   }
 }

@@ -187,6 +187,7 @@ asio::awaitable<void> Coordinator::Implementation::close() {
   if (worker_ && ending_.outcome()) worker_->refuse(*ending_.outcome());
   if (links_) co_await links_->stop();
   if (operator_door_) co_await operator_door_->stop();
+  if (worker_ && ending_.outcome()) co_await worker_->await_return_of_refused();
   if (worker_ && ending_.succeeded()) {
     followers_->tell();
     without_result_ = !co_await worker_->say_goodbye([this](const std::string& waiting) {

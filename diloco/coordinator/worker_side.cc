@@ -22,6 +22,7 @@ using std::chrono::milliseconds;
 using std::chrono::steady_clock;
 
 constexpr milliseconds kLookEvery{250};
+constexpr milliseconds kReturns{3'000};                 // a worker that has lost its coordinator
 constexpr std::chrono::seconds kLookForResultEvery{5};  // it has to be read whole
 constexpr const char* kItsResult =
     "this region's worker, which has yet to write its result, perhaps to be started again";
@@ -79,6 +80,22 @@ void WorkerSide::refuse(const RunOutcome& outcome) {
   }
 }
 
+// It tries again within a second, and nobody else would tell it that it waits for nothing.
+asio::awaitable<void> WorkerSide::await_return_of_refused() {
+  const std::string& before = context_.directory.files().earlier_phase();
+  const bool was_there = has_attached_ || (!before.empty() && before != kPhaseDone);
+  const int code = context_.ending.outcome()->exit_code;
+  if (!server_ || is_attached_ || !was_there || code < 2 || code > 4) co_return;
+  spdlog::info("{}: ends; its worker, which is away, may return within {} s to be told why",
+               context_.options.region, whole_seconds(kReturns));
+  asio::steady_timer timer(context_.executor);
+  const auto until = steady_clock::now() + kReturns;
+  while (!is_attached_ && !goodbye_cut_short_ && steady_clock::now() < until) {
+    timer.expires_after(kLookEvery);
+    co_await timer.async_wait(asio::use_awaitable);
+  }
+}
+
 asio::awaitable<bool> WorkerSide::say_goodbye(std::function<void(const std::string&)> show) {
   asio::steady_timer timer(context_.executor);
   heard_at_ = steady_clock::now();
@@ -91,7 +108,7 @@ asio::awaitable<bool> WorkerSide::say_goodbye(std::function<void(const std::stri
     show(kItsResult);
     if (goodbye_cut_short_ && away) co_return false;
     if (holds_another_) co_return false;
-    if (finish_unsigned_) let_finish();
+    if (finish_unsigned_) see_off();
     if (steady_clock::now() >= heard_at_ + context_.options.goodbye) co_return !has_attached_;
     timer.expires_after(kLookEvery);
     co_await timer.async_wait(asio::use_awaitable);
@@ -219,10 +236,42 @@ void WorkerSide::carry_out(const OrderRestore& action) {
   check_.hand_over(initial ? std::vector<inter::BlobId>{} : std::vector{snapshot.blob}, order);
 }
 
+// A disk that fails just now is no cause to leave the run, as the others do not wait for this any
+// more: once the run is over it is tried again.
 void WorkerSide::carry_out(const OrderFinish& action) {
-  context_.directory.ledger().save_finished(action.version, action.state);
+  if (ended_otherwise({action.version, action.state})) return;
+  if (!sign_end({action.version, action.state})) return;
   server_->finish(action.version);
   reached(ProtocolState::finish_ordered);
+}
+
+// No record says what the last version is, but this region may have said so before. Where rounds
+// were taken back, that was perhaps of others.
+bool WorkerSide::ended_otherwise(const Applied& end) {
+  const std::optional<Applied> before = context_.directory.ledger().finished();
+  const bool same = !before || before->version != end.version || before->state == end.state;
+  if (same || context_.protocol().revision() > 0) return false;
+  const std::string message = fmt::format(
+      "its worker's state of version {} ({}) is not the one with which this region ended ({}): its "
+      "checkpoints were changed since, or this machine fails. Take the model of another region; or "
+      "stop both processes, move checkpoints/ out of {}, and start them together with another "
+      "region's coordinator, to have the last rounds applied again",
+      end.version, to_hex(end.state), to_hex(before->state), context_.options.directory.string());
+  context_.ending.finish({4, message});
+  return true;
+}
+
+bool WorkerSide::sign_end(const Applied& end) {
+  try {
+    context_.directory.ledger().save_finished(end.version, end.state);
+    finish_unsigned_ = false;
+  } catch (const std::system_error& error) {
+    if (!is_storage_failure(error)) throw;
+    if (!std::exchange(finish_unsigned_, true))
+      spdlog::warn("{}: cannot write that its worker holds the end ({}): tries again",
+                   context_.options.region, error.what());
+  }
+  return !finish_unsigned_;
 }
 
 // The run is over. A worker that died before it saved the last rounds is given them again.
@@ -230,6 +279,8 @@ void WorkerSide::see_off() {
   const RoundProtocol& protocol = context_.protocol();
   if (!holds_what_was_agreed()) {
     holds_another_ = true;
+    // The next life knows by this that it is another one.
+    if (holds_.version == protocol.version()) sign_end(*protocol.applied());
     spdlog::error(
         "{}: its worker came back with a state of version {} that is not the one agreed on: this "
         "process ends, to be started again",
@@ -237,7 +288,9 @@ void WorkerSide::see_off() {
     return server_->waiting_for(
         "its coordinator to be started again: this state is not the one agreed on");
   }
-  if (holds_.version >= protocol.version()) return let_finish();
+  // It may have died before it was told so, and nothing was signed of what it held.
+  if (holds_.version >= protocol.version())
+    return carry_out(OrderFinish{holds_.version, holds_.state});
   const CommitRecord record = protocol.record(holds_.version);
   const bool held = all_applied_blobs(
       record, [this](const inter::BlobId& blob) { return context_.directory.spool().has(blob); });
@@ -253,19 +306,6 @@ bool WorkerSide::holds_what_was_agreed() const {
     return holds_.state == protocol.record(holds_.version).state;
   const std::optional<Applied>& ended = protocol.applied();
   return !ended || ended->version != holds_.version || ended->state == holds_.state;
-}
-
-// It may have died before it was told so, and nothing was signed of what it held.
-void WorkerSide::let_finish() {
-  finish_unsigned_ = false;
-  try {
-    carry_out(OrderFinish{holds_.version, holds_.state});
-  } catch (const std::system_error& error) {
-    if (!is_storage_failure(error)) throw;
-    finish_unsigned_ = true;  // tried again
-    spdlog::warn("{}: cannot write that its worker holds the end ({}): tries again",
-                 context_.options.region, error.what());
-  }
 }
 
 // The disk fails: the worker keeps its numbers in memory and does not need us for inner steps.
@@ -300,6 +340,7 @@ void WorkerSide::on_gathered(const AttachRequest& rank_0,
   heard_at_ = steady_clock::now();
   reported_unix_s_.reset();
   is_attached_ = has_attached_ = true;
+  finish_unsigned_ = false;
   check_.call_off();
   intake_.begin_gathering();
   holds_ = {rank_0.version, rank_0.state};

@@ -28,6 +28,9 @@ class WorkerSide : public WorkerServerHandler {
   asio::awaitable<void> reopen();
   // Tells it why it may not take part any more, if that is the outcome's reason.
   void refuse(const RunOutcome& outcome);
+  // The worker of a region that has no part in the run any more, if it is away, is waited for a
+  // moment, to be told.
+  asio::awaitable<void> await_return_of_refused();
   // The run is over: waits until the worker has its result, which may have died before and come
   // back for it. False: it was waited for in vain.
   // `show`: what is waited for, now and again.
@@ -82,7 +85,8 @@ class WorkerSide : public WorkerServerHandler {
   bool lacks_room(Round round);
   void see_off();
   bool holds_what_was_agreed() const;
-  void let_finish();
+  bool ended_otherwise(const Applied& end);
+  bool sign_end(const Applied& end);
   void train_on();
   std::string speaker() const;
   void note_missing(const std::vector<std::uint32_t>& missing);

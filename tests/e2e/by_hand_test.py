@@ -415,6 +415,41 @@ class Members(EndToEnd):
         self.assertIn("verified: one history", self.run_causeway(
             "verify", *map(self.region_directory, REGIONS), "--certificates", "certificates"))
 
+    def test_a_change_that_was_asked_for_while_nobody_led_is_asked_for_again(self):
+        config = self.config(addresses=self.addresses)
+        directory = self.region_directory(REGIONS[0])
+        first, *others = [self.start("coordinator", config, "--region", region, "--directory", self.region_directory(region),
+                                     "--found" if region == REGIONS[0] else "--join") for region in REGIONS]
+        wait_until((directory / "ledger" / "records").exists, "a ledger", first)
+        wait_until(lambda: self.run_causeway("members", "list", "--directory", directory).count("votes") == 3, "three votes", first)
+        wait_until(lambda: self.status(REGIONS[0])["leader"], "its status to name a leader", first)
+        for child in others:
+            child.send_signal(signal.SIGSTOP)
+        wait_until(lambda: self.status(REGIONS[0])["leader"] == "", "nobody to lead", first)
+        add = self.start("members", "add", "--directory", directory, self.newcomer, self.addresses[self.newcomer])
+        wait_until(lambda: "cannot be changed while there is no leader" in first.log.read_text(), "it to be asked", add)
+        for child in others:
+            child.send_signal(signal.SIGCONT)
+        self.assertIn(self.newcomer, self.finish(add))
+
+    def test_a_worker_that_is_away_as_its_coordinator_hears_of_the_removal_is_told(self):
+        config = self.config(addresses=self.addresses, steps=20_000)
+        region, directory = REGIONS[2], self.region_directory(REGIONS[0])
+        first, *_ = [self.start("coordinator", config, "--region", name, "--directory", self.region_directory(name),
+                                "--found" if name == REGIONS[0] else "--join") for name in REGIONS[:2]]
+        coordinator, worker = self.launch(config, region, "--join")
+        wait_until(lambda: self.status(region).get("progress", {}).get("phase"), "its worker to report", coordinator)
+        wait_until(lambda: self.run_causeway("members", "list", "--directory", directory).count("votes") == 3, "three votes", first)
+        worker.send_signal(signal.SIGSTOP)
+        coordinator.kill()
+        coordinator.wait()
+        self.run_causeway("members", "remove", "--directory", directory, region)
+        coordinator = self.start("coordinator", config, "--region", region, "--directory", self.region_directory(region))
+        wait_until(lambda: "its worker, which is away" in coordinator.log.read_text(), "it to hear of that", coordinator)
+        worker.send_signal(signal.SIGCONT)
+        self.assertIn("removed from the run", self.finish(coordinator, code=3))
+        self.assertIn("removed from the run", self.finish(worker, code=3))
+
 
 if __name__ == "__main__":
     unittest.main(argv=[sys.argv[0], "-v", *sys.argv[1:]])

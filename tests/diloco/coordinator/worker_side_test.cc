@@ -314,11 +314,11 @@ TEST_F(WorkerAtTheEnd, SignsWhatItComesBackWith) {
   EXPECT_EQ(*end, Applied{});
 }
 
-// Whoever starts both again has the protocol look at it.
-TEST_F(WorkerAtTheEnd, SignsNothingWhereItComesBackWithAnotherState) {
+// Whoever starts both again has the protocol compare them.
+TEST_F(WorkerAtTheEnd, SignsTheStateAgreedOnWhereItComesBackWithAnother) {
   region_.options_.goodbye = std::chrono::hours{1};
   come_back_with(Digest{7});
-  ASSERT_FALSE(region_.directory_.ledger().finished());
+  ASSERT_EQ(region_.directory_.ledger().finished(), Applied{});
   EXPECT_FALSE(is_seen_off());
 }
 
@@ -330,6 +330,31 @@ TEST_F(WorkerAtTheEnd, SignsItOnceTheDiskTakesIt) {
   ASSERT_FALSE(region_.directory_.ledger().finished());
   is_seen_off();
   EXPECT_TRUE(region_.directory_.ledger().finished());
+}
+
+TEST_F(WorkerAtTheEnd, EndsTheRegionWhereItIsNotTheOneThatThisRegionSigned) {
+  attach(whole_, whole_);
+  region_.directory_.ledger().save_finished(0, Digest{7});
+  side_.carry_out(OrderFinish{0, Digest{}});
+  ASSERT_TRUE(region_.ending_.outcome());
+  EXPECT_EQ(region_.ending_.outcome()->exit_code, 4);
+  EXPECT_THAT(region_.ending_.outcome()->message, ::testing::HasSubstr("move checkpoints/ out of"));
+  EXPECT_EQ(region_.directory_.ledger().finished(), (Applied{0, Digest{7}}));
+}
+
+// The others would end meanwhile, and this region would wait for them after its return.
+TEST_F(WorkerAtTheEnd, IsNoCauseToLeaveTheRunWhereTheDiskDoesNotTakeItsEndAtOnce) {
+  test::CapturedLog log;
+  attach(whole_, whole_);
+  {
+    const test::FullDisk full(0);
+    for (int times = 0; times < 2; ++times) side_.carry_out(OrderFinish{0, Digest{}});
+  }
+  EXPECT_EQ(log.count("cannot write that its worker holds the end"), 1U) << log.text();
+  ASSERT_FALSE(region_.directory_.ledger().finished());
+  region_.ending_.finish({0, ""});
+  is_seen_off();
+  EXPECT_EQ(region_.directory_.ledger().finished(), Applied{});
 }
 
 // It may be on another host, with its result.
