@@ -101,7 +101,7 @@ class OneRegion(RegionRun):
         with self.assertRaisesRegex(ValueError, "the model changed after it entered the run"):
             with Run(self.model, self.optimizer, directory=self.region()) as run:
                 for step in run:
-                    self.model[2].requires_grad_(False)
+                    self.model.register_parameter("new", torch.nn.Parameter(torch.zeros(1)))
 
     def test_what_is_frozen_does_not_cross(self):
         self.model[0].requires_grad_(False)

@@ -94,6 +94,17 @@ with Run(model, torch.optim.SGD(model.parameters(), lr=0.1)) as run:
         model(torch.ones(4)).sum().backward()
 """
 
+LEAVES = """
+import array, json, os, pathlib, causeway
+directory = pathlib.Path(os.environ["CAUSEWAY_DIRECTORY"])
+values = array.array("f", [0.0] * 8)
+worker = causeway.Worker({"values": values}, region=os.environ["CAUSEWAY_REGION"], directory=directory)
+while (steps := worker.next()) is not None and steps.round < 1:
+    worker.done(steps.count, 1.0)
+while json.loads((directory / "status.json").read_text()).get("version", 0) < 1:
+    pass  # or it would seem to end before it took part
+"""
+
 
 class Mistakes(InARun):
     def test_an_exception_that_comes_twice_at_one_place_ends_the_run_with_its_traceback(self):
@@ -111,6 +122,13 @@ class Mistakes(InARun):
         script.write_text("import atexit, os\natexit.register(os.abort)\n" + MISTAKE)
         said = self.simulate(self.program_config(), f"{sys.executable} {script}", code=2)
         self.assertIn("twice in a row for the same exception", said)
+
+    def test_a_program_that_leaves_the_run_at_the_same_round_each_time_ends_it(self):
+        script = self.directory / "script.py"
+        script.write_text(LEAVES)
+        said = self.simulate(self.program_config(), f"{sys.executable} {script}", code=2)
+        self.assertIn("ended with exit code 0 before the run was over, 3 times in a row without a round in between", said)
+        self.assertIn("the saved state is kept", said)
 
     def test_a_signal_is_no_mistake(self):
         """The example is killed twice at the same place and started again."""

@@ -84,10 +84,29 @@ class Changed(unittest.TestCase):
         self.refused(lambda model: torch.nn.utils.prune.identity(model, "weight"),
                      r"the parameter weight is gone. Prune, merge adapters .* before Run\(...\), or once the run is over")
 
-    def test_one_that_is_frozen_or_new_is_named_with_what_to_do(self):
-        self.refused(lambda model: model.bias.requires_grad_(False), "the parameter bias has no requires_grad now. Set it back .*set_adapter")
+    def test_one_that_is_new_is_named_with_what_to_do(self):
         self.refused(lambda model: model.register_parameter("also", torch.nn.Parameter(torch.zeros(1))),
-                     "the parameter also has requires_grad now. .* have it in the model when Run is entered, let it keep requires_grad")
+                     "the parameter also has requires_grad now, .* let it have requires_grad when Run is entered")
+
+
+class Frozen(unittest.TestCase):
+    """What entered with requires_grad may lose it and get it back: gradual unfreezing, GANs that freeze the other part, PEFT's set_adapter()."""
+
+    def test_what_is_frozen_since_it_entered_still_crosses(self):
+        model = torch.nn.Linear(2, 2, dtype=torch.bfloat16)  # the worker has a copy
+        sent = []
+        with a_run(*PLAN, steps(2, 1, 2, 2)) as (worker, directory), Run(model, directory=directory) as run:
+            def done(count, loss):
+                sent.append(worker.tensors["bias"].tolist())
+                worker.tensors["bias"].fill_(7)  # what the regions agreed on
+
+            worker.done = done
+            for step in run:
+                if step.round > 0:
+                    self.assertEqual(model.bias.tolist(), [7, 7])
+                model.bias.requires_grad_(step.round == 2)
+                model.bias.data.fill_(step.round)
+        self.assertEqual(sent, [[0, 0], [1, 1], [2, 2]])
 
 
 class Shared(unittest.TestCase):

@@ -123,6 +123,7 @@ ProcessOptions program_command(const Launch& launch, const std::string& region) 
 // Of a program that is started again.
 struct Lives {
   RepeatedMistake mistakes;
+  EarlyEnds early;
   std::uint64_t version = 0;  // of its region, when it ended last
 };
 
@@ -146,6 +147,10 @@ Ending ending_of_program(const Launch& launch, const Monitor& monitor, const std
   if (again) {
     return {Ending::Kind::final, kWrongInput,
             ", twice in a row for the same exception (" + *again + "): correct the program", true};
+  }
+  if (!finished) {
+    if (auto why = lives.early.on_end(status, version))
+      return {Ending::Kind::final, kWrongInput, *why, true};
   }
   return {Ending::Kind::crashed, 1, finished ? "" : " before the run was over"};
 }

@@ -1,6 +1,7 @@
 #include "apps/run/simulate/restart_policy.h"
 
 #include <algorithm>
+#include <utility>
 
 #include <fmt/format.h>
 
@@ -28,6 +29,16 @@ Ending FirstStarts::judge(const ExitStatus& status, bool has_worked) {
   if (deaths_ < kDeathsMax) return ending;
   return {Ending::Kind::final, status.code,
           fmt::format(", {} times in a row before its region did anything", deaths_)};
+}
+
+std::optional<std::string> EarlyEnds::on_end(const ExitStatus& status, std::uint64_t version) {
+  if (!status.ok()) ends_ = 0;
+  if (std::exchange(version_, version) != version) ends_ = 0;
+  if (!status.ok() || ++ends_ < kEndsMax) return std::nullopt;
+  return fmt::format(
+      " before the run was over, {} times in a row without a round in between: it must train until "
+      "the run says that it is over",
+      ends_);
 }
 
 }  // namespace causeway::run

@@ -57,4 +57,17 @@ class FirstStarts {
   int deaths_ = 0;  // in a row
 };
 
+// Of a user's program, which goes on from its last state: one that ends by itself at the same round
+// again and again, without a failure, leaves the run on purpose, and another start leads nowhere.
+class EarlyEnds {
+ public:
+  static constexpr int kEndsMax = 3;
+  // `version`: of its region. What to say if it is not to be started again.
+  std::optional<std::string> on_end(const ExitStatus& status, std::uint64_t version);
+
+ private:
+  int ends_ = 0;  // in a row
+  std::uint64_t version_ = 0;
+};
+
 }  // namespace causeway::run

@@ -189,10 +189,15 @@ class Parameters:
         return next((told for told in (one.moved() for one in self.exchanged) if told), None)
 
     def check_unchanged(self) -> None:
-        """The worker's buffers are for the parameters that entered."""
-        now = dict(trained(self.model))
-        if changed := set(now) ^ {one.name for one in self.exchanged}:
-            raise ValueError(f"the model changed after it entered the run: {told_changed(self.model, min(changed), set(now))}")
+        """The worker's buffers are for the parameters that entered. One that is frozen since still crosses: it may train again."""
+        entered = {one.name for one in self.exchanged}
+        new = {name for name, _ in trained(self.model)} - entered
+        now = {plain_name(name): p for name, p in self.model.named_parameters()}
+        if gone := entered - now.keys():
+            raise ValueError(f"the model changed after it entered the run: the parameter {min(gone)} is gone. Prune, merge adapters and take "
+                             "modules away before Run(...), or once the run is over")
+        if new:
+            raise ValueError(f"the model changed after it entered the run: {told_new(min(new))}")
         if moved := self.moved():
             raise ValueError(moved)
         for one in self.exchanged:
@@ -201,13 +206,10 @@ class Parameters:
                                  "wrap and convert the model before Run(...), and load into it without assign=True afterwards")
 
 
-def told_changed(model: torch.nn.Module, name: str, now: set[str]) -> str:
-    """Of a parameter that is trained now, or was when the run was entered, and not both."""
-    if name not in now and name not in (plain_name(own) for own, _ in model.named_parameters()):
-        return f"the parameter {name} is gone. Prune, merge adapters and take modules away before Run(...), or once the run is over"
-    return (f"the parameter {name} has {'' if name in now else 'no '}requires_grad now. Set it back before the step ends (loops of GANs do so; "
-            "after PEFT's set_adapter() do so too). To train a parameter later, or only for a time, have it in the model when Run is entered, let "
-            "it keep requires_grad, in a group of the optimizer, and set that group's lr to 0 while it is not to train; or begin another run")
+def told_new(name: str) -> str:
+    return (f"the parameter {name} has requires_grad now, and did not cross so far. If it is to train only for a time, or later, let it have "
+            "requires_grad when Run is entered, put it into a group of the optimizer, and freeze it (requires_grad_(False)) from the first step "
+            "on while it is not to train. This takes a new run. Otherwise set requires_grad back before the step ends")
 
 
 def told_spoiled(name: str | None) -> str:

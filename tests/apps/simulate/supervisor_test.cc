@@ -67,6 +67,25 @@ TEST(FirstStarts, GiveUpWhatFailsByItselfFiveTimesBeforeItsRegionDidAnything) {
   }
 }
 
+TEST(EarlyEnds, GiveUpAProgramThatEndsWellThreeTimesAtTheSameRound) {
+  const ExitStatus well{.code = 0}, failed{.code = 1};
+  EarlyEnds ends;
+  EXPECT_EQ(ends.on_end(well, 4), std::nullopt);
+  EXPECT_EQ(ends.on_end(well, 4), std::nullopt);
+  EXPECT_EQ(ends.on_end(well, 4),
+            " before the run was over, 3 times in a row without a round in between: it must train "
+            "until the run says that it is over");
+  EarlyEnds others;  // some epochs in each life, or a failure in between
+  for (std::uint64_t version = 0; version < 20; ++version) {
+    EXPECT_EQ(others.on_end(well, version), std::nullopt);
+    EXPECT_EQ(others.on_end(well, version), std::nullopt);
+    if (version % 2 == 0) {
+      EXPECT_EQ(others.on_end(failed, version), std::nullopt);
+      EXPECT_EQ(others.on_end(well, version), std::nullopt);
+    }
+  }
+}
+
 class SupervisorTest : public testing::Test {
  protected:
   Supervised shell(const std::string& label, const std::string& script) {
