@@ -25,6 +25,7 @@
 #include "intra/worker/rank_claim.h"
 #include "intra/worker/refused_orders.h"
 #include "intra/worker/round_driver.h"
+#include "intra/worker/time_keeper.h"
 #include "intra/worker/worker_arguments.h"
 #include "intra/worker/worker_result.h"
 
@@ -90,7 +91,7 @@ class Worker::Implementation final : private intra::RoundTrainer {
     if (!under_way_) return;  // an evaluation
     under_way_.reset();
     refused_.add(state_.version, count);
-    state_.work.compute_s += stopwatch_.charge(compute_s_);
+    state_.work.compute_s += time_.charge_steps();
     state_.work.steps += count;
     steps_ += count;
     steps_here_ += count;
@@ -262,10 +263,8 @@ class Worker::Implementation final : private intra::RoundTrainer {
     return {settings_.samples_per_step, settings_.tokens_per_step};
   }
 
-  // Time counts from when there is something to do.
   void enter(const std::string& phase) override {
-    if (phase != "wait") stopwatch_.start();
-    charge_wait();
+    time_.enter(phase);
     progress_.set_phase(phase);
     report();
   }
@@ -316,19 +315,12 @@ class Worker::Implementation final : private intra::RoundTrainer {
 
   // ---- What it shows ----
 
-  void charge_wait() {
-    const double seconds = stopwatch_.charge(wait_s_);
-    if (progress_.phase() == "encode" || progress_.phase() == "apply") outer_s_ += seconds;
-  }
-
   void report() override {
-    charge_wait();
+    time_.charge_wait();
     const auto here = static_cast<double>(steps_here_ * settings_.tokens_per_step);
     progress_.set_tokens(steps_ * settings_.tokens_per_step);
-    progress_.set_compute_s(compute_s_);
-    progress_.set_wait_s(wait_s_);
-    progress_.set_outer_s(outer_s_);
-    progress_.set_tokens_per_s(compute_s_ > 0 ? here / compute_s_ : 0);
+    intra::show(spent_, progress_);
+    progress_.set_tokens_per_s(spent_.compute_s > 0 ? here / spent_.compute_s : 0);
     progress_.set_memory_peak_bytes(intra::memory_peak_bytes());
     driver_.report(progress_);
   }
@@ -379,8 +371,8 @@ class Worker::Implementation final : private intra::RoundTrainer {
   bool over_ = false;                         // the run, and its result is written
   std::uint64_t steps_ = 0, steps_here_ = 0;  // of the region; of this process
   diloco::Progress progress_;
-  double compute_s_ = 0, wait_s_ = 0, outer_s_ = 0;  // as progress_ shows them
-  intra::Stopwatch stopwatch_;
+  intra::TimeSpent spent_;
+  intra::TimeKeeper time_{spent_};
 };
 
 Worker::Worker(WorkerSettings settings, std::span<const float> initial)
