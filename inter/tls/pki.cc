@@ -15,6 +15,7 @@
 
 #include <spdlog/spdlog.h>
 
+#include "inter/base/atomic_file.h"
 #include "inter/base/error.h"
 #include "inter/base/file.h"
 #include "inter/base/openssl.h"
