@@ -43,7 +43,7 @@ Kept kept_by(const WorkerOptions& options);
 // What steps change of it.
 enum class Settle : std::uint8_t { params, all };
 
-// As image_of, save_outer_state and load_outer_state, with all of it.
+// As image_of, save_image and load_outer_state, with all of it.
 StateImage image_of(const diloco::Layout& layout, TrainingState& state);
 void save_state(const std::filesystem::path& region_directory, const diloco::Layout& layout,
                 TrainingState& state, std::uint32_t kept = kStatesKept);
