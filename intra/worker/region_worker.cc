@@ -1,7 +1,6 @@
 #include "intra/worker/region_worker.h"
 
 #include <algorithm>
-#include <chrono>
 #include <cmath>
 #include <limits>
 #include <system_error>
