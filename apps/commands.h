@@ -2,8 +2,6 @@
 // sets `exit_code` (README.md says what each code means, and where a command differs).
 #pragma once
 
-#include <string>
-
 #include <CLI/CLI.hpp>
 
 namespace causeway::apps {

@@ -12,7 +12,7 @@
 #include "apps/run/region/output_file.h"
 #include "apps/run/transfer/export_run.h"
 #include "diloco/files/file_io.h"
-#include "inter/base/file.h"
+#include "inter/base/atomic_file.h"
 
 namespace causeway::apps {
 namespace {

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <filesystem>
 #include <string>
 #include <vector>
 
@@ -37,6 +38,20 @@ inline CLI::Option* add_repeated(CLI::App& command, const std::string& flag,
 inline void add_set_option(CLI::App& command, std::vector<std::string>& overrides) {
   add_repeated(command, "--set", overrides, "Override a setting; may be repeated")
       ->type_name("SECTION.KEY=VALUE");
+}
+
+// Whose directories to read, of a run that is over or under way.
+
+inline void add_directories(CLI::App& command, std::vector<std::filesystem::path>& paths) {
+  command
+      .add_option("DIRECTORY", paths, "Directories of regions, or of a run: then all its regions")
+      ->required();
+}
+
+inline void add_signers(CLI::App& command, std::filesystem::path& certificates) {
+  command.add_option("--certificates", certificates,
+                     "Directory made by `causeway certs`, to check signatures with (default: "
+                     "certificates/ of the run's directory)");
 }
 
 // How long a process waits at its start for `what`, which may come by itself.

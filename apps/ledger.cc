@@ -43,10 +43,7 @@ void add_ledger(CLI::App& app, int& exit_code) {
   auto flags = std::make_shared<LedgerFlags>();
   CLI::App* command = app.add_subcommand(
       "ledger", "Show what a run decided: contributions, weights, elections, members");
-  command
-      ->add_option("DIRECTORY", flags->paths,
-                   "Directories of regions, or of a run: then all its regions")
-      ->required();
+  add_directories(*command, flags->paths);
   command->add_option("--round", flags->round, "Show only this round, with all details")
       ->check(number_from(0, kCountMax));
   command->add_flag("--json", flags->json, "Print one JSON object");

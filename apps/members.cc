@@ -17,8 +17,8 @@
 #include "apps/run/region/asked_member.h"
 #include "diloco/coordinator/operator_door.h"
 #include "diloco/files/file_io.h"
-#include "diloco/ledger/ledger.h"
 #include "diloco/ledger/ledger_file.h"
+#include "diloco/ledger/ledger_files.h"
 #include "inter/mesh/mesh.h"
 
 namespace causeway::apps {

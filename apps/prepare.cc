@@ -16,7 +16,7 @@
 #include "apps/commands.h"
 #include "apps/run/config/config.h"
 #include "apps/run/config/config_schema.h"
-#include "inter/base/file.h"
+#include "inter/base/atomic_file.h"
 #include "inter/base/text.h"
 #include "intra/base/mapped_file.h"
 #include "intra/published/token_shard.h"

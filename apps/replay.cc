@@ -167,10 +167,7 @@ void add_replay(CLI::App& app, int& exit_code) {
   CLI::App* command = app.add_subcommand(
       "replay",
       "Compute a run's states again from its ledger and payloads (ledger.keep = \"all\")");
-  command
-      ->add_option("DIRECTORY", flags->options.paths,
-                   "Directories of regions, or of a run: then all its regions")
-      ->required();
+  add_directories(*command, flags->options.paths);
   const Options of_states = add_states(*command, *flags);
   CLI::Option* credit = add_credit(*command, *flags);
   CLI::Option* inner = add_inner(*command, *flags);
@@ -179,9 +176,7 @@ void add_replay(CLI::App& app, int& exit_code) {
     inner->excludes(other);
   }
   inner->excludes(credit);
-  command->add_option("--certificates", flags->options.certificates,
-                      "Directory made by `causeway certs`, to check signatures with (default: "
-                      "certificates/ of the run's directory)");
+  add_signers(*command, flags->options.certificates);
   add_set_option(*command, flags->options.overrides);
   command->callback([flags, &exit_code] { exit_code = run_replay(*flags); });
 }

@@ -1,5 +1,4 @@
 // causeway simulate: a whole run on this host.
-#include <filesystem>
 #include <memory>
 #include <string>
 

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "apps/commands.h"
+#include "apps/flags.h"
 #include "apps/run/verify/verify.h"
 
 namespace causeway::apps {
@@ -17,13 +18,8 @@ void add_verify(CLI::App& app, int& exit_code) {
   auto flags = std::make_shared<Flags>();
   CLI::App* command = app.add_subcommand(
       "verify", "Compare regions: ledgers, states after every round, payloads, snapshots, models");
-  command
-      ->add_option("DIRECTORY", flags->paths,
-                   "Directories of regions, or of a run: then all its regions")
-      ->required();
-  command->add_option("--certificates", flags->certificates,
-                      "Directory made by `causeway certs`, to check signatures with (default: "
-                      "certificates/ of the run's directory)");
+  add_directories(*command, flags->paths);
+  add_signers(*command, flags->certificates);
   command->callback([flags, &exit_code] {
     const run::Verification result = run::verify(flags->paths, flags->certificates);
     for (const std::string& line : result.lines) std::cout << line << "\n";

@@ -1,7 +1,6 @@
 #include "compression/codecs/make_codec.h"
 
 #include <array>
-#include <string>
 
 #include "compression/base/spec.h"
 #include "compression/index/index.h"

@@ -6,7 +6,6 @@
 #include <functional>
 #include <optional>
 #include <string>
-#include <system_error>
 
 #include <asio/any_io_executor.hpp>
 #include <asio/awaitable.hpp>

@@ -23,6 +23,7 @@
 #include "diloco/files/fault_point.h"
 #include "diloco/files/file_io.h"
 #include "diloco/ledger/ledger_file.h"
+#include "diloco/ledger/ledger_files.h"
 #include "inter/blob/spool.h"
 
 namespace causeway::diloco {

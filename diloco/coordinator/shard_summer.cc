@@ -8,7 +8,6 @@
 #include <thread>
 #include <utility>
 
-#include <fmt/format.h>
 #include <spdlog/spdlog.h>
 #include <asio/co_spawn.hpp>
 #include <asio/steady_timer.hpp>

@@ -15,7 +15,6 @@
 
 #include "diloco/files/checked_file.h"
 #include "diloco/files/file_io.h"
-#include "inter/base/file.h"
 
 namespace causeway::diloco {
 namespace {

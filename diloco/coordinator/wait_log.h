@@ -12,7 +12,6 @@
 #include <spdlog/spdlog.h>
 
 #include "diloco/log/membership.h"
-#include "diloco/log/record.h"
 
 namespace causeway::diloco {
 

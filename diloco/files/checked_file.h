@@ -7,7 +7,6 @@
 // is taken as it is.
 #pragma once
 
-#include <filesystem>
 #include <optional>
 #include <string>
 #include <string_view>

@@ -12,6 +12,7 @@
 #include <string_view>
 #include <utility>
 
+#include "inter/base/atomic_file.h"
 #include "inter/base/file.h"
 #include "inter/base/pieces.h"
 

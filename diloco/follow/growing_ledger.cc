@@ -6,7 +6,7 @@
 #include <span>
 #include <system_error>
 
-#include "diloco/ledger/ledger.h"
+#include "diloco/ledger/ledger_files.h"
 #include "inter/base/file.h"
 
 namespace causeway::diloco {

@@ -14,7 +14,6 @@
 #include <list>
 #include <optional>
 #include <string>
-#include <utility>
 
 #include "diloco/follow/follow_messages.h"
 

@@ -8,12 +8,11 @@
 #include <cassert>
 #include <map>
 
-#include "diloco/files/checked_file.h"
 #include "diloco/files/error.h"
 #include "diloco/files/file_io.h"
 #include "diloco/ledger/ledger_bytes.h"
 #include "diloco/ledger/ledger_file.h"
-#include "diloco/log/wire.h"
+#include "diloco/ledger/ledger_files.h"
 #include "diloco/maths/digest.h"
 
 namespace causeway::diloco {
@@ -24,86 +23,7 @@ constexpr Index kStride = 64;
 // Entries whose signatures a start checks, although this region made them: half a second's.
 constexpr Index kUncheckedMax = 1024;
 
-// A one-line file; empty if it does not exist.
-std::string read_line(const std::filesystem::path& path) {
-  const auto text = line_without_checksum(read_file(path).value_or(""));
-  if (!text)
-    throw_damaged(path, "its checksum is not that of its text, or a later version wrote it");
-  return *text;
-}
-
-template <typename Wire>
-void replace_checked(const std::filesystem::path& path, const Wire& message) {
-  replace_file(path, with_checksum(message.SerializeAsString()), Durability::on_disk);
-}
-
-template <typename Wire>
-Wire parse_checked(const std::string& bytes, const std::filesystem::path& path) {
-  Wire message;
-  const auto content = without_checksum(bytes);
-  if (!content)
-    throw_damaged(path, "its checksum is not that of its content, or a later version wrote it");
-  if (!message.ParseFromString(*content)) throw_damaged(path, "cannot be parsed");
-  return message;
-}
-
-template <typename Wire>
-Wire parse_file(const std::filesystem::path& path) {
-  const std::optional<std::string> bytes = read_file(path);
-  return bytes ? parse_checked<Wire>(*bytes, path) : Wire();
-}
-
 }  // namespace
-
-Snapshot parse_snapshot(const std::string& bytes, const std::filesystem::path& path) {
-  const auto file = parse_checked<wire::Snapshot>(bytes, path);
-  try {
-    return decode(file);
-  } catch (const std::system_error& error) {
-    throw_damaged(path, error.what());
-  }
-}
-
-std::optional<Snapshot> read_snapshot(const std::filesystem::path& path) {
-  const std::optional<std::string> bytes = read_file(path);
-  if (!bytes) return std::nullopt;
-  return parse_snapshot(*bytes, path);
-}
-
-std::optional<SignedFinish> read_finished(const std::filesystem::path& ledger_directory) {
-  const std::filesystem::path path = ledger_directory / "finished";
-  if (!std::filesystem::exists(path)) return std::nullopt;
-  const auto file = parse_file<wire::FinishedFile>(path);
-  if (file.state().size() != sizeof(Digest)) throw_damaged(path, "has no state");
-  return SignedFinish{.at = {file.version(), decode_digest(file.state())},
-                      .signature = file.signature()};
-}
-
-std::string read_run_id(const std::filesystem::path& ledger_directory) {
-  return read_line(ledger_directory / "run");
-}
-
-std::string read_incarnation(const std::filesystem::path& ledger_directory) {
-  const auto bytes = read_file(ledger_directory / "incarnation");
-  const std::string name = line_without_checksum(bytes.value_or("")).value_or("");
-  return is_random_name(name) ? name : "";
-}
-
-std::vector<std::string> damaged_files(const std::filesystem::path& ledger_directory) {
-  std::vector<std::string> damaged;
-  const auto checked = read_file(ledger_directory / "checked-signatures");
-  if (checked && !line_without_checksum(*checked))
-    damaged.push_back("its ledger/checked-signatures is damaged: its checksum is not right");
-  for (const char* name : {"raft", "contributions", "snapshot", "finished"}) {
-    const auto bytes = read_file(ledger_directory / name);
-    if (bytes && !without_checksum(*bytes))
-      damaged.push_back(std::string("its ledger/") + name +
-                        " is damaged: its checksum is not that of its content");
-  }
-  if (read_incarnation(ledger_directory).empty())
-    damaged.push_back("its ledger/incarnation is damaged or gone");
-  return damaged;
-}
 
 Ledger::Ledger(std::filesystem::path directory, Sign sign, const IsSigned& check,
                const std::string& key)
@@ -141,12 +61,12 @@ void Ledger::open_incarnation() {
 // From here on it promises under another name.
 void Ledger::rename_voter() {
   incarnation_ = random_name();
-  replace_file(directory_ / "incarnation", line_with_checksum(incarnation_), Durability::on_disk);
+  write_incarnation(directory_, incarnation_);
 }
 
 void Ledger::set_run_id(const std::string& run_id) {
   assert(run_id_.empty() && !run_id.empty());
-  replace_file(directory_ / "run", line_with_checksum(run_id), Durability::on_disk);
+  write_run_id(directory_, run_id);
   run_id_ = run_id;
   head_ = chain_start(run_id_);
 }
@@ -164,7 +84,7 @@ void Ledger::found(const std::string& run_id, const LogEntry& first) {
   assert(run_id_.empty() && committed_ == 0);
   head_ = chain_start(run_id);
   append(std::span(&first, 1));
-  replace_file(directory_ / "run", line_with_checksum(run_id), Durability::on_disk);
+  write_run_id(directory_, run_id);
   run_id_ = run_id;
 }
 
@@ -373,16 +293,11 @@ void Ledger::save_raft(Term term, const std::string& vote, Index first_index,
 // ---- What is this region's own ----
 
 std::vector<Contribution> Ledger::contributions() const {
-  std::vector<Contribution> contributions;
-  const auto file = parse_file<wire::Contributions>(directory_ / "contributions");
-  for (const wire::Contribution& one : file.contributions()) contributions.push_back(decode(one));
-  return contributions;
+  return read_contributions(directory_);
 }
 
 void Ledger::save(std::span<const Contribution> contributions) {
-  wire::Contributions file;
-  for (const Contribution& one : contributions) encode(one, file.add_contributions());
-  replace_checked(directory_ / "contributions", file);
+  write_contributions(directory_, contributions);
 }
 
 std::optional<Snapshot> Ledger::snapshot() const {
@@ -390,9 +305,7 @@ std::optional<Snapshot> Ledger::snapshot() const {
 }
 
 void Ledger::save(const Snapshot& snapshot) {
-  wire::Snapshot message;
-  encode(snapshot, &message);
-  replace_checked(directory_ / "snapshot", message);
+  write_snapshot(directory_ / "snapshot", snapshot);
 }
 
 std::optional<Applied> Ledger::finished() const {
@@ -401,11 +314,8 @@ std::optional<Applied> Ledger::finished() const {
 }
 
 void Ledger::save_finished(Round version, const Digest& state) {
-  wire::FinishedFile file;
-  file.set_version(version);
-  encode(state, file.mutable_state());
-  if (sign_) file.set_signature(sign_(signed_content(head_, {version, state})));
-  replace_checked(directory_ / "finished", file);
+  const Applied at{version, state};
+  write_finished(directory_, {at, sign_ ? sign_(signed_content(head_, at)) : ""});
 }
 
 }  // namespace causeway::diloco

@@ -1,12 +1,8 @@
 // A coordinator's memory on disk, in one directory:
 //
-//   run            the run's id
-//   incarnation    the name of this directory as a voter
 //   records        the committed log: ledger_file.h
 //   raft           what this voter has promised, and the rest of its log: ledger_file.h
-//   contributions  this region's own that are not settled, and its newest (payloads: spool)
-//   finished       version and digest that the worker was told to finish at, signed
-//   snapshot       version, digest and blob of the newest snapshot in the spool
+//   run, incarnation, contributions, finished, snapshot: ledger_files.h
 //   checked-signatures  up to where those in records need no check: checked_signatures.h
 //   lock           held by the one coordinator that uses the directory
 //
@@ -30,24 +26,6 @@
 #include "diloco/log/record.h"
 
 namespace causeway::diloco {
-
-// A file of this kind in any region's directory; none if there is none.
-std::optional<Snapshot> read_snapshot(const std::filesystem::path& path);
-// Of such a file's bytes; `path` is for messages.
-Snapshot parse_snapshot(const std::string& bytes, const std::filesystem::path& path);
-// ledger/finished; none if there is none. Throws Errc::lineage naming it if it is damaged.
-struct SignedFinish {
-  Applied at;
-  std::string signature;  // of signed_content(the last entry's hash then, at); may be empty
-};
-std::optional<SignedFinish> read_finished(const std::filesystem::path& ledger_directory);
-// ledger/run; empty if there is none. Throws Errc::lineage naming it if it is damaged.
-std::string read_run_id(const std::filesystem::path& ledger_directory);
-// ledger/incarnation; empty if there is none, or it is damaged.
-std::string read_incarnation(const std::filesystem::path& ledger_directory);
-
-// Those of the small files that are not what was written, and what is wrong, as clauses.
-std::vector<std::string> damaged_files(const std::filesystem::path& ledger_directory);
 
 class Ledger : public CommittedLog {
  public:

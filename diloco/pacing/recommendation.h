@@ -6,7 +6,6 @@
 #include <optional>
 #include <span>
 #include <string>
-#include <vector>
 
 #include "diloco/pacing/exchange_kind.h"
 #include "diloco/pacing/objective.h"

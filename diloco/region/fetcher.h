@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-#include "diloco/region/protocol_options.h"
+#include "diloco/log/record.h"
 #include "inter/frame/blob_chunks.h"
 
 namespace causeway::diloco {

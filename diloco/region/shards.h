@@ -22,7 +22,6 @@
 #include <vector>
 
 #include "diloco/log/membership.h"
-#include "diloco/log/messages.h"
 #include "diloco/log/record.h"
 #include "diloco/region/agreement.h"
 #include "diloco/region/protocol_options.h"

@@ -15,7 +15,6 @@
 #include <map>
 #include <memory>
 #include <string>
-#include <vector>
 
 #include "diloco/pacing/time_model.h"
 #include "diloco/region/protocol_options.h"

@@ -10,7 +10,6 @@
 #include <vector>
 
 #include "diloco/log/membership.h"
-#include "diloco/log/messages.h"
 #include "diloco/log/planted_bug.h"
 #include "diloco/region/shards.h"
 #include "diloco/round/shard_supply.h"

@@ -5,7 +5,7 @@
 
 #include <optional>
 
-#include "diloco/log/messages.h"
+#include "diloco/maths/train.h"
 
 namespace causeway::diloco {
 

@@ -6,7 +6,6 @@
 #include <string>
 
 #include "diloco/log/record.h"
-#include "diloco/region/protocol_options.h"
 
 namespace causeway::diloco {
 

@@ -3,10 +3,7 @@
 #include <fcntl.h>
 
 #include <algorithm>
-#include <cerrno>
-#include <chrono>
 #include <cstddef>
-#include <functional>
 #include <iterator>
 #include <memory>
 #include <optional>
@@ -24,11 +21,9 @@
 #include "diloco/worker/stream/frame.h"
 #include "diloco/worker/stream/worker_stream.h"
 #include "diloco/worker/worker.pb.h"
+#include "diloco/worker/worker_door.h"
 #include "diloco/worker/worker_messages.h"
 #include "inter/base/async.h"
-#include "inter/base/retry.h"
-#include "inter/door/tls_door.h"
-#include "inter/mesh/resolve.h"
 
 namespace causeway::diloco {
 namespace {
@@ -54,67 +49,6 @@ Descriptor open_for_reading(const std::filesystem::path& path) {
   Descriptor fd(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
   if (fd.get() < 0) throw_errno("open", path);
   return fd;
-}
-
-constexpr std::chrono::milliseconds kResolveBind{10'000};
-constexpr std::size_t kHandshakesMax = 64;  // a region has few workers
-
-// Where workers on other hosts knock: TCP, then TLS with the region's own certificate (tls_door.h).
-// Who is attached stays when credentials are replaced.
-class WorkerDoor {
- public:
-  // A connection whose certificate is the run's. `forbidden`: why it is to be turned away, before
-  // it says anything; empty: its worker may attach.
-  using Admit =
-      std::function<void(Socket socket, std::unique_ptr<WorkerStream>, std::string forbidden)>;
-
-  // Listens. Throws std::system_error naming what cannot be used.
-  WorkerDoor(asio::any_io_executor executor, std::string region, const inter::Endpoint& bind,
-             const inter::Credentials& credentials, Admit admit);
-  std::uint16_t port() const { return door_.port(); }
-  void start() { door_.start(); }
-  void close() { door_.close(); }  // nobody is admitted from here on
-
- private:
-  void on_guest(inter::TlsDoor::Guest guest);
-
-  std::string region_;
-  Admit admit_;
-  inter::LogThrottle refusals_;
-  inter::TlsDoor door_;
-};
-
-WorkerDoor::WorkerDoor(asio::any_io_executor executor, std::string region,
-                       const inter::Endpoint& bind, const inter::Credentials& credentials,
-                       Admit admit)
-    : region_(std::move(region)),
-      admit_(std::move(admit)),
-      door_(std::move(executor),
-            {.owner = region_, .credentials = credentials, .waiting_max = kHandshakesMax},
-            [this](inter::TlsDoor::Guest guest) { on_guest(std::move(guest)); }) {
-  try {
-    door_.listen(inter::listening_address(bind, kResolveBind));
-  } catch (const std::system_error& error) {
-    inter::throw_cannot_listen(bind, error.code());
-  }
-}
-
-void WorkerDoor::on_guest(inter::TlsDoor::Guest guest) {
-  std::string objection;
-  std::error_code gone;
-  const auto remote = guest.socket.remote_endpoint(gone);
-  if (guest.name == region_) {
-    if (!gone) door_.expect(remote.address());
-  } else {
-    objection = "the certificate is for " + guest.name + "; workers of " + region_ + " attach here";
-    if (const auto more = refusals_.note(objection)) {
-      spdlog::warn("{}: refused a worker from {}: {}{}", region_, inter::to_text(remote), objection,
-                   *more);
-    }
-  }
-  auto stream =
-      std::make_unique<WorkerTlsStream>(guest.socket.native_handle(), std::move(guest.stream));
-  admit_(Socket(std::move(guest.socket)), std::move(stream), objection);
 }
 
 }  // namespace

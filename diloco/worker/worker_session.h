@@ -13,7 +13,6 @@
 // coordinator is on another host; the coordinator never looks inside them.
 #pragma once
 
-#include <chrono>
 #include <cstdint>
 #include <filesystem>
 #include <functional>

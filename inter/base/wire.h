@@ -2,7 +2,6 @@
 // (Errc::bad_frame).
 #pragma once
 
-#include <algorithm>
 #include <array>
 #include <cassert>
 #include <concepts>

@@ -7,7 +7,6 @@
 #include <fmt/format.h>
 #include <spdlog/spdlog.h>
 
-#include "inter/base/limits.h"
 #include "inter/base/text.h"
 
 namespace causeway::inter {

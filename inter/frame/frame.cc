@@ -5,6 +5,8 @@
 
 #include <fmt/format.h>
 
+#include "inter/base/region_name.h"
+
 namespace causeway::inter {
 namespace {
 

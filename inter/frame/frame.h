@@ -8,7 +8,6 @@
 #include <span>
 #include <string_view>
 
-#include "inter/base/region_name.h"
 #include "inter/base/wire.h"
 #include "inter/frame/blob_chunks.h"
 

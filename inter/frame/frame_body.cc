@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cassert>
 
+#include "inter/base/region_name.h"
 #include "inter/base/text.h"
 
 namespace causeway::inter {

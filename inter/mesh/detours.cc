@@ -13,7 +13,6 @@
 #include <asio/redirect_error.hpp>
 #include <asio/use_awaitable.hpp>
 
-#include "inter/base/limits.h"
 #include "inter/base/text.h"
 #include "inter/mesh/mesh_core.h"
 

@@ -7,7 +7,6 @@
 namespace causeway::inter {
 namespace {
 
-constexpr std::size_t kUnansweredPingsMax = 256;
 constexpr unsigned kHeartbeatsPerReport = 20;
 constexpr std::chrono::milliseconds kSampleMin{50};  // of a rate
 constexpr std::chrono::seconds kSleptMin{1};         // over time
@@ -208,11 +207,12 @@ asio::awaitable<void> Session::write_data(std::shared_ptr<Connection> data,
 
 asio::awaitable<void> Session::watch() {
   while (!closed_) {
-    send_ping();
+    if (const auto ping = pings_.next(Clock::now()))
+      queue_control(encode_number(FrameType::ping, *ping));
     report_links();
-    context_.on_answers(answer_delay(Clock::now()));
+    context_.on_answers(pings_.answer_delay(Clock::now()));
     check_deadlines();
-    data_.set_pace(answer_delay(Clock::now()));
+    data_.set_pace(pings_.answer_delay(Clock::now()));
     // Who may send changes with the path, and nobody else tells those that wait.
     data_wake_.notify();
     if (closed_) break;
@@ -238,7 +238,7 @@ asio::awaitable<void> Session::sample_bursts() {
     const auto now = Clock::now();
     const bool slept = now - began > pause + kSleptMin;  // says nothing of the path
     if (!slept && context_.outgoing.under_way())
-      context_.meter.on_busy(bytes, now - began, answer_delay(now), now);
+      context_.meter.on_busy(bytes, now - began, pings_.answer_delay(now), now);
     if (!context_.outgoing.exhausted())  // no connection was idle meanwhile
       context_.meter.on_delivered(bytes, now - began);
   }
@@ -316,20 +316,11 @@ void Session::on_ack(const BlobAck& ack) {
   if (crowded) data_wake_.notify();
 }
 
-void Session::on_pong(std::uint64_t sequence) {
-  const auto ping =
-      std::ranges::find_if(pings_, [&](const auto& sent) { return sent.first == sequence; });
-  if (ping == pings_.end()) return;
+void Session::on_pong(std::uint64_t number) {
   const auto now = Clock::now();
-  last_answer_ = now - ping->second;
-  context_.meter.on_round_trip(std::chrono::duration_cast<std::chrono::microseconds>(last_answer_),
-                               now);
-  pings_.erase(pings_.begin(), ping + 1);
-}
-
-Session::Clock::duration Session::answer_delay(Clock::time_point now) const {
-  const Clock::duration waiting = pings_.empty() ? Clock::duration{0} : now - pings_.front().second;
-  return std::max(waiting, last_answer_);
+  const auto took = pings_.take_answer(number, now);
+  if (!took) return;
+  context_.meter.on_round_trip(std::chrono::duration_cast<std::chrono::microseconds>(*took), now);
 }
 
 // Answered whatever it is about: the peer hears nothing of us before.
@@ -355,13 +346,6 @@ void Session::queue_offers() {
   while (auto frame = context_.outgoing.next_control()) queue_control(std::move(*frame));
 }
 
-void Session::send_ping() {
-  if (pings_.size() < kUnansweredPingsMax) {
-    pings_.emplace_back(++ping_sequence_, Clock::now());
-    queue_control(encode_number(FrameType::ping, ping_sequence_));
-  }
-}
-
 void Session::report_links() {
   if (!context_.via.empty()) return;  // it measures others' links
   context_.router.on_measured(context_.peer, context_.meter.round_trip(),
@@ -379,8 +363,8 @@ void Session::check_deadlines() {
   data_.look(now);
   if (!slept) {
     check_control(now);
-    data_.begin_anew(now, answer_delay(now));
-    data_.drop_stalled(now, answer_delay(now), in_flight());
+    data_.begin_anew(now, pings_.answer_delay(now));
+    data_.drop_stalled(now, pings_.answer_delay(now), in_flight());
   }
 }
 

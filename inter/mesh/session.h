@@ -10,7 +10,6 @@
 #include <memory>
 #include <set>
 #include <string>
-#include <utility>
 
 #include <asio/any_io_executor.hpp>
 #include <asio/awaitable.hpp>
@@ -23,6 +22,7 @@
 #include "inter/mesh/connection.h"
 #include "inter/mesh/data_connections.h"
 #include "inter/mesh/mesh.h"
+#include "inter/mesh/pings.h"
 #include "inter/route/link_meter.h"
 #include "inter/route/router.h"
 
@@ -153,15 +153,13 @@ class Session {
   void on_control(const FrameView& frame);
   void on_fetch(const BlobFetch& fetch);
   void on_ack(const BlobAck& ack);
-  void on_pong(std::uint64_t sequence);
+  void on_pong(std::uint64_t number);
   void on_messages_here(std::uint64_t detour);
   void queue_control(Bytes frame);
   void queue_offers();
-  void send_ping();
   void report_links();
   void check_deadlines();
   void check_control(Clock::time_point now);
-  Clock::duration answer_delay(Clock::time_point now) const;
   std::string in_flight() const;
 
   SessionContext context_;
@@ -182,11 +180,9 @@ class Session {
   bool hears_messages_ = true;
   std::string reason_;
 
-  std::uint64_t ping_sequence_ = 0;
+  Pings pings_;
   unsigned heartbeats_ = 0;
-  std::deque<std::pair<std::uint64_t, Clock::time_point>> pings_;  // unanswered
-  Clock::duration last_answer_{0};                                 // took so long
-  Clock::time_point last_look_;                                    // at the deadlines
+  Clock::time_point last_look_;  // at the deadlines
 };
 
 }  // namespace causeway::inter

@@ -12,6 +12,7 @@
 #include <openssl/pem.h>
 #include <openssl/x509v3.h>
 
+#include "inter/base/atomic_file.h"
 #include "inter/base/error.h"
 #include "inter/base/file.h"
 #include "inter/base/text.h"

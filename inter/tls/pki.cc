@@ -15,6 +15,7 @@
 
 #include <spdlog/spdlog.h>
 
+#include "inter/base/atomic_file.h"
 #include "inter/base/error.h"
 #include "inter/base/file.h"
 #include "inter/base/openssl.h"
@@ -76,12 +77,17 @@ void remove_if_it_throws(const path& file, const std::function<void()>& act) {
   }
 }
 
-void write_pem(const path& file, BIO* pem, unsigned mode) {
+// Until `pem` changes.
+std::span<const std::byte> content_of(BIO* pem) {
   char* data = nullptr;
   const auto size = static_cast<std::size_t>(BIO_get_mem_data(pem, &data));
+  return std::as_bytes(std::span(data, size));
+}
+
+void write_pem(const path& file, BIO* pem, unsigned mode) {
   File out(file, O_WRONLY | O_CREAT | O_EXCL, mode);
   remove_if_it_throws(file, [&] {
-    out.write_at(0, std::as_bytes(std::span(data, size)));
+    out.write_at(0, content_of(pem));
     out.sync();
   });
 }
@@ -111,10 +117,8 @@ void write_pair(const Credentials& files, EVP_PKEY* key, X509* certificate) {
 
 // Whoever reads the file meanwhile sees the old content or the new.
 void replace_pem(const path& file, BIO* pem) {
-  char* data = nullptr;
-  const auto size = static_cast<std::size_t>(BIO_get_mem_data(pem, &data));
   AtomicFile out(file);
-  out.append(std::as_bytes(std::span(data, size)));
+  out.append(content_of(pem));
   out.commit(Durability::on_disk);
 }
 

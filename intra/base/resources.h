@@ -22,29 +22,10 @@ double seconds_of(const Work& work) {
   return std::chrono::duration<double>(std::chrono::steady_clock::now() - began).count();
 }
 
-// Charges all time since start() to one account or another.
-class Stopwatch {
- public:
-  // Time begins to count; later calls change nothing.
-  void start() {
-    if (!started_) last_ = Clock::now();
-    started_ = true;
-  }
-
-  // Adds the time since the last charge to `account_s`, and returns it.
-  double charge(double& account_s) {
-    if (!started_) return 0;
-    const auto now = Clock::now();
-    const double seconds = std::chrono::duration<double>(now - last_).count();
-    last_ = now;
-    account_s += seconds;
-    return seconds;
-  }
-
- private:
-  using Clock = std::chrono::steady_clock;
-  Clock::time_point last_{};
-  bool started_ = false;
+// Where a worker's time went.
+struct TimeSpent {
+  double compute_s = 0, wait_s = 0;     // in inner steps, and in all else
+  double in_region_s = 0, outer_s = 0;  // of the two, as in diloco::Progress
 };
 
 }  // namespace causeway::intra

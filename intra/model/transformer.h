@@ -5,7 +5,6 @@
 //   cross_entropy(head(norm(x)))
 #pragma once
 
-#include <functional>
 #include <span>
 #include <vector>
 

@@ -6,8 +6,6 @@
 
 #include <fmt/format.h>
 
-#include "diloco/maths/digest.h"
-
 namespace causeway::intra {
 namespace {
 

@@ -41,12 +41,6 @@ std::string draw_outer_name(diloco::Round version) {
                      kOuterEnd);
 }
 
-void save_snapshot(const fs::path& region_directory, const diloco::Layout& layout,
-                   const OuterState& state) {
-  diloco::create_private_directories(checkpoint_directory(region_directory));
-  write_snapshot(snapshot_file(region_directory), layout, state);
-}
-
 void write_snapshot(const fs::path& file, const diloco::Layout& layout, const OuterState& state) {
   write_snapshot(file, snapshot_of(state, layout));
 }

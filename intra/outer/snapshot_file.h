@@ -38,14 +38,11 @@ bool is_outer_name(std::string_view name);
 // Atomic. Throws std::system_error naming the file. On any thread, one at a time.
 void write_snapshot(const std::filesystem::path& file, const SnapshotImage& image,
                     const std::function<void(std::size_t tensor)>& tensor_read = {});
+void write_snapshot(const std::filesystem::path& file, const diloco::Layout& layout,
+                    const OuterState& state);
 // An outer file, which is there, becomes the snapshot as well.
 void offer_outer_file(const std::filesystem::path& region_directory, const std::string& outer);
 
-void save_snapshot(const std::filesystem::path& region_directory, const diloco::Layout& layout,
-                   const OuterState& state);
-// The same under another name.
-void write_snapshot(const std::filesystem::path& file, const diloco::Layout& layout,
-                    const OuterState& state);
 // Adopts a snapshot, as OuterState::adopt. Throws Errc::bad_checkpoint, and leaves `state` not
 // intact, if it is not the state with this digest.
 void adopt_snapshot(const StateReader& snapshot, const diloco::Layout& layout,

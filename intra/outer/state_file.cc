@@ -285,15 +285,6 @@ void save_image(const fs::path& region_directory, StateImage image, const Snapsh
   write_state(region_directory, image, name, kept, {.before_it_is_named = write_outer});
 }
 
-void save_outer_state(const fs::path& region_directory, const diloco::Layout& layout,
-                      OuterState& state, std::vector<TensorView> more_tensors,
-                      Metadata more_metadata, std::uint32_t kept) {
-  save_image(region_directory,
-             image_of(state, layout, std::move(more_tensors), std::move(more_metadata)),
-             snapshot_of(state, layout), kept);
-  state.on_disk = state.version;
-}
-
 bool load_outer_state(const fs::path& region_directory, const diloco::Layout& layout,
                       OuterState& state, const std::function<void(const StateReader&)>& read_more) {
   if (fs::exists(checkpoint_directory(region_directory)))

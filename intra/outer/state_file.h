@@ -76,10 +76,6 @@ void write_state(const std::filesystem::path& region_directory, StateImage& imag
 // All of it at once; the state is on disk then.
 void save_image(const std::filesystem::path& region_directory, StateImage image,
                 const SnapshotImage& outer, std::uint32_t kept = kStatesKept);
-void save_outer_state(const std::filesystem::path& region_directory, const diloco::Layout& layout,
-                      OuterState& state, std::vector<TensorView> more_tensors,
-                      std::map<std::string, std::string> more_metadata,
-                      std::uint32_t kept = kStatesKept);
 // The newest state that is whole; `read_more` reads what the trainer added. Of a state that another
 // region wrote than state.region, if that is said, only what all regions share is read, with a
 // warning, and `read_more` is not called. False if there is none.

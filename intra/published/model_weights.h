@@ -6,10 +6,8 @@
 
 #include <filesystem>
 #include <map>
-#include <memory>
 #include <span>
 #include <string>
-#include <vector>
 
 #include "diloco/maths/layout.h"
 #include "intra/base/safetensors.h"

@@ -26,7 +26,7 @@ void begin_anew(TrainingState& state) {
   std::ranges::fill(state.optimizer.first_moment(), 0.0F);
   std::ranges::fill(state.optimizer.second_moment(), 0.0F);
   state.optimizer_steps = state.steps = state.tokens = 0;
-  state.compute_s = state.wait_s = state.in_region_s = state.outer_s = 0;
+  state.spent = {};
   state.trained_on.reset();
 }
 
@@ -70,10 +70,10 @@ StateImage image_of(const diloco::Layout& layout, TrainingState& state) {
       {"optimizer_steps", to_metadata(state.optimizer_steps)},
       {"steps", to_metadata(state.steps)},
       {"tokens", to_metadata(state.tokens)},
-      {"compute_s", to_metadata(state.compute_s)},
-      {"wait_s", to_metadata(state.wait_s)},
-      {"in_region_s", to_metadata(state.in_region_s)},
-      {"outer_s", to_metadata(state.outer_s)}};
+      {"compute_s", to_metadata(state.spent.compute_s)},
+      {"wait_s", to_metadata(state.spent.wait_s)},
+      {"in_region_s", to_metadata(state.spent.in_region_s)},
+      {"outer_s", to_metadata(state.spent.outer_s)}};
   put_if_known(state.trained_on, counters);
   return image_of(state, layout, std::move(moments), counters);
 }
@@ -94,10 +94,10 @@ bool load_state(const std::filesystem::path& region_directory, const diloco::Lay
     reader.read("optimizer_steps", state.optimizer_steps);
     reader.read("steps", state.steps);
     reader.read("tokens", state.tokens);
-    reader.read("compute_s", state.compute_s);
-    reader.read("wait_s", state.wait_s);
-    reader.read("in_region_s", state.in_region_s);
-    reader.read("outer_s", state.outer_s);
+    reader.read("compute_s", state.spent.compute_s);
+    reader.read("wait_s", state.spent.wait_s);
+    reader.read("in_region_s", state.spent.in_region_s);
+    reader.read("outer_s", state.spent.outer_s);
     state.trained_on = trained_on(reader);
     is_own = true;
   };

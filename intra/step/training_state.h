@@ -8,6 +8,7 @@
 
 #include "diloco/maths/digest.h"
 #include "intra/base/adamw.h"
+#include "intra/base/resources.h"
 #include "intra/outer/outer_state.h"
 #include "intra/outer/state_file.h"
 #include "intra/step/worker_options.h"
@@ -20,10 +21,9 @@ struct TrainingState : OuterState {
   AdamW optimizer;
   std::uint64_t optimizer_steps = 0;  // since the moments were zero, for bias correction
 
-  // Of the region, over the whole run; tokens: those that compute_s was spent on.
+  // Of the region, over the whole run; tokens: those that spent.compute_s was spent on.
   std::uint64_t steps = 0, tokens = 0;
-  double compute_s = 0, wait_s = 0;
-  double in_region_s = 0, outer_s = 0;  // of the two, as in diloco::Progress
+  TimeSpent spent;
 
   // The data that the last step read, as far as it is known; none: no step was taken, or a version
   // that did not keep it wrote this.
@@ -33,7 +33,7 @@ struct TrainingState : OuterState {
 
   // While it computed; 0 before it did.
   double tokens_per_s() const {
-    return compute_s > 0 ? static_cast<double>(tokens) / compute_s : 0;
+    return spent.compute_s > 0 ? static_cast<double>(tokens) / spent.compute_s : 0;
   }
 };
 
@@ -43,7 +43,7 @@ Kept kept_by(const WorkerOptions& options);
 // What steps change of it.
 enum class Settle : std::uint8_t { params, all };
 
-// As image_of, save_outer_state and load_outer_state, with all of it.
+// As image_of, save_image and load_outer_state, with all of it.
 StateImage image_of(const diloco::Layout& layout, TrainingState& state);
 void save_state(const std::filesystem::path& region_directory, const diloco::Layout& layout,
                 TrainingState& state, std::uint32_t kept = kStatesKept);

@@ -1,7 +1,6 @@
 #include "intra/worker/region_worker.h"
 
 #include <algorithm>
-#include <chrono>
 #include <cmath>
 #include <limits>
 #include <system_error>
@@ -201,7 +200,7 @@ void RegionWorker::take(const Stint& stint) {
 bool RegionWorker::inner_step(const Stint& stint) {
   const InnerStep step{stint.schedule_step + state_.step_in_round(),
                        state_.work.data_cursor + state_.work.steps * batch().samples, stint.share};
-  charge_wait();
+  time_.charge_wait();
   StepOutcome outcome;
   try {
     outcome = trainer_->step(step, interrupted_());
@@ -212,10 +211,10 @@ bool RegionWorker::inner_step(const Stint& stint) {
     trainer_->host_work().take_held_up_s();
     return false;
   }
-  const double seconds = charge_step();
+  const double seconds = time_.charge_steps(trainer_->host_work().take_held_up_s());
   ++state_.work.steps;
   state_.work.compute_s += seconds;
-  state_.in_region_s += outcome.in_region_s;
+  state_.spent.in_region_s += outcome.in_region_s;
   ++state_.steps;
   state_.tokens += batch().tokens;
   proofs_.step_taken(state_);
@@ -318,7 +317,7 @@ void RegionWorker::replace_state(const std::function<void()>& replace) {
 }
 
 void RegionWorker::settle_state() {
-  charge_wait();
+  time_.charge_wait();
   trainer_->settle(Settle::all);
 }
 
@@ -393,32 +392,14 @@ void RegionWorker::sat_out(const std::string& tensor, std::uint32_t steps) {
       state_.version, tensor, steps);
 }
 
-// Time counts from when there is something to do.
 void RegionWorker::enter(const std::string& phase) {
-  if (phase != "wait") stopwatch_.start();
-  charge_wait();
+  time_.enter(phase);
   progress_.set_phase(phase);
   report();
 }
 
 void RegionWorker::waiting(const std::string&) {
   report();
-}
-
-// Inner steps charge their own time as soon as they end.
-void RegionWorker::charge_wait() {
-  const double seconds = stopwatch_.charge(state_.wait_s);
-  if (progress_.phase() == "encode" || progress_.phase() == "apply") state_.outer_s += seconds;
-}
-
-// Returns the seconds that the step took alone.
-double RegionWorker::charge_step() {
-  const double held_up_s = trainer_->host_work().take_held_up_s();
-  const double seconds = stopwatch_.charge(state_.compute_s) - held_up_s;
-  state_.compute_s -= held_up_s;
-  state_.wait_s += held_up_s;
-  state_.outer_s += held_up_s;
-  return seconds;
 }
 
 void RegionWorker::show(const StepOutcome& outcome, double seconds) {
@@ -431,7 +412,7 @@ void RegionWorker::show(const StepOutcome& outcome, double seconds) {
 }
 
 void RegionWorker::report() {
-  charge_wait();
+  time_.charge_wait();
   progress_.set_tokens(state_.steps * batch().tokens);
   fill_in(progress_, options_, state_, *trainer_);
   driver_.report(progress_);
@@ -439,10 +420,7 @@ void RegionWorker::report() {
 
 void fill_in(diloco::Progress& progress, const WorkerOptions& options, const TrainingState& state,
              const InnerTrainer& trainer) {
-  progress.set_compute_s(state.compute_s);
-  progress.set_wait_s(state.wait_s);
-  progress.set_in_region_s(state.in_region_s);
-  progress.set_outer_s(state.outer_s);
+  show(state.spent, progress);
   progress.set_memory_peak_bytes(memory_peak_bytes());
   progress.set_device_memory_peak_bytes(trainer.device_memory_peak_bytes());
   progress.set_mfu(model_flops_utilisation(options.model, progress.tokens_per_s(), trainer.device(),

@@ -15,7 +15,6 @@
 #include <string>
 
 #include "diloco/maths/layout.h"
-#include "intra/base/resources.h"
 #include "intra/outer/outer_round.h"
 #include "intra/step/inner_trainer.h"
 #include "intra/step/training_state.h"
@@ -23,6 +22,7 @@
 #include "intra/worker/gathering.h"
 #include "intra/worker/round_driver.h"
 #include "intra/worker/step_proofs.h"
+#include "intra/worker/time_keeper.h"
 #include "intra/worker/worker_result.h"
 
 namespace causeway::intra {
@@ -71,8 +71,6 @@ class RegionWorker final : private RoundTrainer {
   void hold_back_steps(const std::function<void()>& read) override;
   [[noreturn]] void stop() override;
 
-  void charge_wait();
-  double charge_step();
   void show(const StepOutcome& outcome, double seconds);
   void tell_what_was_read();
   void validate();
@@ -92,7 +90,7 @@ class RegionWorker final : private RoundTrainer {
   diloco::DataDigests data_;               // as the coordinator knows them
   bool has_attached_ = false;              // since this process began, or tried to
   diloco::Progress progress_;
-  Stopwatch stopwatch_;
+  TimeKeeper time_{state_.spent};
 };
 
 // Where the time of a worker of ours went so far and what it needs, with the MFU of

@@ -18,6 +18,7 @@
 #include "intra/worker/make_inner_trainer.h"
 #include "intra/worker/region_worker.h"
 #include "intra/worker/state_saver.h"
+#include "intra/worker/time_keeper.h"
 #include "intra/worker/worker_result.h"
 
 namespace causeway::intra {
@@ -56,7 +57,7 @@ class SynchronousWorker {
   WorkerResult run() {
     if (leads()) diloco::create_private_directories(options_.directory);
     trainer_->join(*group_, state_);
-    stopwatch_.start();
+    time_.enter("compute");
     show("compute");
     while (state_.steps < options_.train.steps) take_step();
     show("evaluate");
@@ -75,11 +76,11 @@ class SynchronousWorker {
 
   void take_step() {
     const auto batch = static_cast<std::uint64_t>(options_.train.batch);
-    stopwatch_.charge(state_.wait_s);
+    time_.charge_wait();
     const StepOutcome outcome =
         trainer_->step({state_.steps, state_.steps * batch}, interrupted_());
-    stopwatch_.charge(state_.compute_s);
-    state_.in_region_s += outcome.in_region_s;
+    time_.charge_steps();
+    state_.spent.in_region_s += outcome.in_region_s;
     ++state_.steps;
     state_.tokens +=
         batch * options_.regions_computed() * static_cast<std::uint64_t>(options_.model.context);
@@ -135,7 +136,7 @@ class SynchronousWorker {
   TrainingState state_;
   std::unique_ptr<Collective> group_;
   std::unique_ptr<InnerTrainer> trainer_;  // uses the group
-  Stopwatch stopwatch_;
+  TimeKeeper time_{state_.spent};
   diloco::Progress progress_;
   Saving showing_{"status.json"};
   Clock::time_point shown_{};

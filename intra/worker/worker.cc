@@ -25,6 +25,7 @@
 #include "intra/worker/rank_claim.h"
 #include "intra/worker/refused_orders.h"
 #include "intra/worker/round_driver.h"
+#include "intra/worker/time_keeper.h"
 #include "intra/worker/worker_arguments.h"
 #include "intra/worker/worker_result.h"
 
@@ -70,10 +71,8 @@ class Worker::Implementation final : private intra::RoundTrainer {
       return Steps{.round = state_.version,
                    .validation_samples = run_.validation_samples,
                    .run_steps = run_.steps};
-    const intra::Stint stint = *std::exchange(stint_, std::nullopt);
-    cut_off_ = stint.cut_off;
-    under_way_ = stint.count;
-    return steps(stint);
+    under_way_ = std::exchange(stint_, std::nullopt);
+    return steps(*under_way_);
   }
 
   bool called_back() {
@@ -88,9 +87,9 @@ class Worker::Implementation final : private intra::RoundTrainer {
     check_tensors(layout_, params);
     check_count(count);
     if (!under_way_) return;  // an evaluation
-    under_way_.reset();
+    const bool cut_off = std::exchange(under_way_, std::nullopt)->cut_off;
     refused_.add(state_.version, count);
-    state_.work.compute_s += stopwatch_.charge(compute_s_);
+    state_.work.compute_s += time_.charge_steps();
     state_.work.steps += count;
     steps_ += count;
     steps_here_ += count;
@@ -98,7 +97,7 @@ class Worker::Implementation final : private intra::RoundTrainer {
     driver_.await_saved_spans();
     read_tensors(layout_, params, state_.params);
     // Elsewhere the driver looks itself, and names the tensor.
-    driver_.done(!cut_off_ || all_finite(state_.params));
+    driver_.done(!cut_off || all_finite(state_.params));
   }
 
   void validated(double loss) {
@@ -262,10 +261,8 @@ class Worker::Implementation final : private intra::RoundTrainer {
     return {settings_.samples_per_step, settings_.tokens_per_step};
   }
 
-  // Time counts from when there is something to do.
   void enter(const std::string& phase) override {
-    if (phase != "wait") stopwatch_.start();
-    charge_wait();
+    time_.enter(phase);
     progress_.set_phase(phase);
     report();
   }
@@ -316,19 +313,12 @@ class Worker::Implementation final : private intra::RoundTrainer {
 
   // ---- What it shows ----
 
-  void charge_wait() {
-    const double seconds = stopwatch_.charge(wait_s_);
-    if (progress_.phase() == "encode" || progress_.phase() == "apply") outer_s_ += seconds;
-  }
-
   void report() override {
-    charge_wait();
+    time_.charge_wait();
     const auto here = static_cast<double>(steps_here_ * settings_.tokens_per_step);
     progress_.set_tokens(steps_ * settings_.tokens_per_step);
-    progress_.set_compute_s(compute_s_);
-    progress_.set_wait_s(wait_s_);
-    progress_.set_outer_s(outer_s_);
-    progress_.set_tokens_per_s(compute_s_ > 0 ? here / compute_s_ : 0);
+    intra::show(spent_, progress_);
+    progress_.set_tokens_per_s(spent_.compute_s > 0 ? here / spent_.compute_s : 0);
     progress_.set_memory_peak_bytes(intra::memory_peak_bytes());
     driver_.report(progress_);
   }
@@ -353,9 +343,9 @@ class Worker::Implementation final : private intra::RoundTrainer {
   void check_count(std::uint32_t count) const {
     if (!under_way_ && count > 0)
       throw std::logic_error("done() needs next() first: there are no steps under way");
-    if (!under_way_ || count <= *under_way_) return;
-    throw std::invalid_argument(
-        fmt::format("done() was told of {} steps where next() asked for {}", count, *under_way_));
+    if (!under_way_ || count <= under_way_->count) return;
+    throw std::invalid_argument(fmt::format("done() was told of {} steps where next() asked for {}",
+                                            count, under_way_->count));
   }
 
   const ::pid_t process_ = ::getpid();
@@ -367,20 +357,19 @@ class Worker::Implementation final : private intra::RoundTrainer {
   std::optional<std::vector<float>> initial_;  // flat, until there is a snapshot
   intra::RoundDriver driver_;
   std::unique_ptr<intra::Gathering> gathering_;
-  intra::RunSettings run_;                  // as of the gathering
-  std::optional<intra::Stint> stint_;       // to be handed out
-  std::optional<std::uint32_t> under_way_;  // steps that were handed out
-  bool validation_due_ = false;             // the anchor is one that was not evaluated yet
-  bool validating_ = false;                 // the trainer was asked to
+  intra::RunSettings run_;                 // as of the gathering
+  std::optional<intra::Stint> stint_;      // to be handed out
+  std::optional<intra::Stint> under_way_;  // that was handed out
+  bool validation_due_ = false;            // the anchor is one that was not evaluated yet
+  bool validating_ = false;                // the trainer was asked to
   intra::RefusedOrders refused_;
   bool said_refused_ = false;
   bool cancelled_ = false;                    // by keep_waiting
-  bool cut_off_ = false;                      // the steps under way are a Continue's
   bool over_ = false;                         // the run, and its result is written
   std::uint64_t steps_ = 0, steps_here_ = 0;  // of the region; of this process
   diloco::Progress progress_;
-  double compute_s_ = 0, wait_s_ = 0, outer_s_ = 0;  // as progress_ shows them
-  intra::Stopwatch stopwatch_;
+  intra::TimeSpent spent_;
+  intra::TimeKeeper time_{spent_};
 };
 
 Worker::Worker(WorkerSettings settings, std::span<const float> initial)

@@ -1,7 +1,6 @@
 #include "intra/worker/worker_result.h"
 
 #include <spdlog/spdlog.h>
-#include <cmath>
 #include <nlohmann/json.hpp>
 
 #include "diloco/files/checked_file.h"

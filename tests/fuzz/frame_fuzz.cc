@@ -1,6 +1,7 @@
 // Any bytes at all through the frame parser and the bodies' decoders. They may only be refused with
 // LinkError, and what is accepted must encode to the same bytes again: no two byte strings mean the
 // same frame.
+#include <algorithm>
 #include <cstdint>
 #include <cstdlib>
 #include <cstring>

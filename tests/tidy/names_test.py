@@ -38,7 +38,7 @@ COLLECTIONS = {
         "diloco/follow/follow_messages.h", "diloco/worker/progress_json.h", "diloco/worker/worker_messages.h",
         "intra/base/foreign_json.h", "intra/published/model_weights.h",
         "intra/published/token_shard.h"),
-    "files of one kind": ("inter/blob/spool_files.h", "apps/run/region/region_files.h"),
+    "files of one kind": ("inter/blob/spool_files.h", "apps/run/region/region_files.h", "diloco/ledger/ledger_files.h"),
     "a subject of its own, as textbooks name it": (
         "inter/frame/blob_chunks.h", "inter/route/topology.h", "inter/tls/pki.h", "inter/tls/signature.h", "diloco/maths/sha256_leaf.h",
         "diloco/pacing/objective.h", "diloco/pacing/time_model.h", "intra/base/splitmix.h", "wan-sim/base/impairments.h",),

@@ -34,7 +34,7 @@ REASONS = {
     "diloco/log/raft.cc": "the paper's rules",
     "diloco/round/round_protocol.cc": "one answer for each event",
     "diloco/follow/follower_server.cc": "the conversation with a follower, from the door to its last weights",
-    "diloco/worker/worker_server.cc": "two doors, and one message for each thing that rank 0 says or is told",
+    "diloco/worker/worker_server.cc": "one message for each thing that rank 0 says or is told",
     "intra/worker/region_worker.cc": "a region's worker: its gatherings, its steps, and what it shows",
     "intra/worker/round_driver.cc": "the worker's side of each order",
     "python/causeway/torch/run.py": "what a program sees of a run, and one round of it",

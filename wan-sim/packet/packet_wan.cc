@@ -10,7 +10,6 @@
 #include <span>
 #include <utility>
 
-#include "wan-sim/base/chance.h"
 #include "wan-sim/base/verdict.h"
 #include "wan-sim/scenario/timeline.h"
 

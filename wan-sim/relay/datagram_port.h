@@ -9,7 +9,6 @@
 #include <map>
 #include <memory>
 #include <string>
-#include <vector>
 
 #include <asio/any_io_executor.hpp>
 #include <asio/ip/udp.hpp>

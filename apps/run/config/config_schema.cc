@@ -1,7 +1,6 @@
 #include "apps/run/config/config_schema.h"
 
 #include <algorithm>
-#include <chrono>
 #include <stdexcept>
 #include <system_error>
 

@@ -15,7 +15,6 @@
 
 #include "apps/run/config/spool_need.h"
 #include "apps/run/doctor/checks.h"
-#include "apps/run/page/format.h"
 #include "apps/run/region/parse_object.h"
 #include "apps/run/region/region_files.h"
 #include "diloco/coordinator/greeting.h"

@@ -11,7 +11,6 @@
 #include <cstddef>
 #include <filesystem>
 #include <functional>
-#include <optional>
 #include <string>
 
 #include <nlohmann/json.hpp>

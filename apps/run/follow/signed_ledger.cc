@@ -10,6 +10,7 @@
 #include "diloco/files/error.h"
 #include "diloco/files/file_io.h"
 #include "diloco/ledger/ledger_file.h"
+#include "diloco/ledger/ledger_files.h"
 #include "diloco/log/withdraw.h"
 #include "inter/base/error.h"
 #include "inter/base/text.h"

@@ -14,7 +14,7 @@
 #include "compression/base/float16.h"
 #include "diloco/files/error.h"
 #include "diloco/files/file_io.h"
-#include "inter/base/file.h"
+#include "inter/base/atomic_file.h"
 #include "intra/base/error.h"
 #include "intra/base/safetensors.h"
 #include "intra/model/model.h"

@@ -14,7 +14,6 @@
 #include "apps/run/config/config.h"
 #include "diloco/files/sealed_bytes.h"
 #include "diloco/log/record.h"
-#include "diloco/maths/layout.h"
 
 namespace causeway::run {
 

@@ -15,6 +15,7 @@
 
 #include "apps/run/follow/weights_image.h"
 #include "diloco/files/error.h"
+#include "inter/base/atomic_file.h"
 #include "inter/base/file.h"
 
 namespace causeway::run {

@@ -8,7 +8,6 @@
 #include "apps/run/region/region_files.h"
 #include "diloco/files/archive.h"
 #include "intra/outer/outer_state.h"
-#include "intra/outer/state_file.h"
 
 namespace causeway::run {
 namespace {

@@ -3,6 +3,7 @@
 #include <system_error>
 
 #include "apps/run/config/config.h"
+#include "inter/base/atomic_file.h"
 #include "inter/base/file.h"
 
 namespace causeway::run {

@@ -1,7 +1,6 @@
 #include "apps/run/region/region_files.h"
 
 #include <algorithm>
-#include <cerrno>
 #include <charconv>
 #include <cmath>
 #include <fstream>

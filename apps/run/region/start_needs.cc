@@ -15,6 +15,7 @@
 #include "apps/run/config/config.h"
 #include "apps/run/region/own_process.h"
 #include "diloco/files/file_io.h"
+#include "inter/base/atomic_file.h"
 #include "inter/base/error.h"
 #include "inter/base/file.h"
 #include "inter/mesh/resolve.h"

@@ -7,7 +7,7 @@
 #include "apps/run/verify/applied_payloads.h"
 #include "diloco/files/archive.h"
 #include "diloco/files/error.h"
-#include "diloco/ledger/ledger.h"
+#include "diloco/ledger/ledger_files.h"
 #include "intra/outer/state_file.h"
 
 namespace causeway::run {

@@ -2,7 +2,6 @@
 // observations kept for the report.
 #pragma once
 
-#include <chrono>
 #include <cstdint>
 #include <deque>
 #include <map>

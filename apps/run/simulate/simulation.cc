@@ -32,7 +32,6 @@
 #include "apps/run/simulate/report.h"
 #include "apps/run/simulate/summary.h"
 #include "apps/run/simulate/supervisor.h"
-#include "apps/run/tune/predict.h"
 #include "inter/base/file.h"
 #include "inter/base/text.h"
 #include "intra/base/usable_cores.h"

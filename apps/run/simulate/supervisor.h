@@ -7,7 +7,6 @@
 #include <filesystem>
 #include <functional>
 #include <list>
-#include <memory>
 #include <optional>
 #include <string>
 #include <vector>

@@ -16,6 +16,7 @@
 #include "apps/run/verify/named_snapshot.h"
 #include "diloco/files/error.h"
 #include "diloco/files/file_io.h"
+#include "inter/base/atomic_file.h"
 #include "inter/base/file.h"
 #include "inter/base/hash.h"
 #include "inter/base/text.h"

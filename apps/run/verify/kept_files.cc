@@ -18,7 +18,7 @@
 #include "diloco/files/archive.h"
 #include "diloco/files/checked_file.h"
 #include "diloco/files/file_io.h"
-#include "diloco/ledger/ledger.h"
+#include "diloco/ledger/ledger_files.h"
 #include "inter/blob/spool_files.h"
 #include "intra/outer/state_file.h"
 

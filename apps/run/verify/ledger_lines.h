@@ -2,7 +2,6 @@
 // to lead, who came and went, and for whom the next round waits. And the same as JSON.
 #pragma once
 
-#include <filesystem>
 #include <map>
 #include <optional>
 #include <string>

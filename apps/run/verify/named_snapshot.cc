@@ -11,7 +11,7 @@
 
 #include "apps/run/verify/region_ledger.h"
 #include "diloco/files/error.h"
-#include "diloco/ledger/ledger.h"
+#include "diloco/ledger/ledger_files.h"
 #include "inter/base/text.h"
 #include "inter/blob/spool_files.h"
 #include "intra/outer/outer_state.h"

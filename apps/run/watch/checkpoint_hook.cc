@@ -17,7 +17,7 @@
 #include "apps/run/region/parse_object.h"
 #include "apps/run/region/region_files.h"
 #include "diloco/files/file_io.h"
-#include "diloco/ledger/ledger.h"
+#include "diloco/ledger/ledger_files.h"
 #include "inter/base/file.h"
 
 namespace causeway::run {

@@ -1,7 +1,6 @@
 #include "apps/run/watch/tensorboard.h"
 
 #include <array>
-#include <cerrno>
 
 #include "apps/run/watch/event.pb.h"
 #include "diloco/files/file_io.h"

@@ -1,5 +1,4 @@
 #include <algorithm>
-#include <array>
 
 #include "intra/cuda/step/device_transformer_of.h"
 

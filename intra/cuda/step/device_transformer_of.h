@@ -4,7 +4,6 @@
 
 #include <cstdint>
 #include <span>
-#include <type_traits>
 #include <vector>
 
 #include "intra/base/arena.h"

@@ -104,6 +104,10 @@ class Run:
         self._ranks: Solo | Group = Solo()
         me = weakref.ref(self)  # a handler of signals keeps no run alive
         self._sigterm = Sigterm(lambda: (run := me()) is not None and run._entered is not None)
+        self._process = forks.Entered()
+        self._forget_steps()
+
+    def _forget_steps(self) -> None:
         self._loss: torch.Tensor | float = float("nan")
         self._sample: int | None = None
         self._said: str | None = None
@@ -115,15 +119,13 @@ class Run:
         self._reported = False  # a loss of the step under way
         self._ended_by: str | None = None  # an error; no step can follow
         self._before: Marks | None = None  # the parameters as the first round found them
-        self._process = forks.Entered()
 
     def __enter__(self) -> Run:
         if not self._settings["coordinator"] and not self.directory.parent.is_dir():
             raise ValueError(f"{self.directory} is not there, nor the directory above it: give the directory that the "
                              "region's coordinator was started with")
-        self._step, self._told, self._iterated, self._ended_by = None, None, False, None
+        self._forget_steps()  # of a time before
         self._process.note()
-        self._sample, self._said, self._loss, self._before = None, None, float("nan"), None  # of a time before
         self._ranks = ranks_told(self._group)
         self._entered = Parameters(self.model, self.optimizers, self._ranks, self._seed, self._buffers, self._stage_of,
                                    self._frozen, self.directory)
@@ -135,10 +137,10 @@ class Run:
             done_by_leader(self._ranks, self._attach)
         if self._ranks.leads:
             self._tell_of_arguments()
-        if (self._entered.buffers.all or self._entered.buffers.left_out) and self._ranks.leads:
-            log.info("%s", self._entered.buffers)
-        if self._entered.frozen.count and self._ranks.leads:
-            log.info("%s", self._entered.frozen)
+            if self._entered.buffers.all or self._entered.buffers.left_out:
+                log.info("%s", self._entered.buffers)
+            if self._entered.frozen.count:
+                log.info("%s", self._entered.frozen)
         self._sigterm.listen()
         return self
 

@@ -59,10 +59,11 @@ INSTANTIATE_TEST_SUITE_P(Codecs, SpoolNeedOf,
 
 TEST(SpoolNeed, SnapshotIsWhatOneTakes) {
   const Config config = load_text(kSmallConfig);
-  const TemporaryDirectory region;
+  const TemporaryDirectory directory;
   const diloco::Layout layout(intra::parameter_tensors(config.model));
-  intra::save_snapshot(region.path(), layout, intra::OuterState(layout));
-  const std::uint64_t real = std::filesystem::file_size(intra::snapshot_file(region.path()));
+  const std::filesystem::path snapshot = directory.path() / "snapshot";
+  intra::write_snapshot(snapshot, layout, intra::OuterState(layout));
+  const std::uint64_t real = std::filesystem::file_size(snapshot);
   const std::uint64_t need = spool_need(config).snapshot_bytes;
   EXPECT_THAT(need, AllOf(Ge(real), Le(real + 10'000)));
 }

@@ -88,7 +88,7 @@ TEST_F(KeptFilesOfRegions, TrainingStatesAreReadToo) {
     intra::OuterState state = state_of(version);
     state.anchor[3] += change;
     state.digest = whole_digest(state);
-    intra::save_outer_state(east, layout(), state, {}, {});
+    intra::save_image(east, image_of(state, layout(), {}, {}), snapshot_of(state, layout()));
   };
   save(2, 0);
   EXPECT_THAT(verify({east}, certificates()).covered,

@@ -85,7 +85,8 @@ class VerifyTest : public testing::Test {
     write_ledger(region, past);
     intra::OuterState snapshot = state_of(past.snapshot);
     if (past.take) past.take(snapshot);
-    intra::save_snapshot(region, layout(), snapshot);
+    std::filesystem::create_directories(intra::checkpoint_directory(region));
+    intra::write_snapshot(intra::snapshot_file(region), layout(), snapshot);
     return region;
   }
 

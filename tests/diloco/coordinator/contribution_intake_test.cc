@@ -5,6 +5,7 @@
 #include <span>
 
 #include "diloco/files/sealed_bytes.h"
+#include "diloco/ledger/ledger_files.h"
 #include "tests/diloco/coordinator/lone_region.h"
 #include "tests/support/captured_log.h"
 

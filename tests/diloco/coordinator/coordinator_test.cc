@@ -19,6 +19,7 @@
 #include "diloco/coordinator/operator_door.h"
 #include "diloco/files/error.h"
 #include "diloco/ledger/ledger_file.h"
+#include "diloco/ledger/ledger_files.h"
 #include "inter/blob/spool.h"
 #include "inter/tls/signature.h"
 #include "tests/diloco/coordinator/run_checks.h"

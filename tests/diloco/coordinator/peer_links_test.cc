@@ -7,6 +7,7 @@
 #include <string>
 
 #include "diloco/files/file_io.h"
+#include "diloco/ledger/ledger_files.h"
 #include "tests/diloco/coordinator/lone_region.h"
 #include "tests/support/captured_log.h"
 

@@ -16,6 +16,7 @@
 #include "diloco/files/error.h"
 #include "diloco/files/file_io.h"
 #include "diloco/files/sealed_bytes.h"
+#include "diloco/ledger/ledger_files.h"
 #include "inter/blob/spool_files.h"
 #include "tests/diloco/coordinator/lone_region.h"
 #include "tests/support/captured_log.h"

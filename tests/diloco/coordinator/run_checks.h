@@ -9,7 +9,8 @@
 
 #include <gtest/gtest.h>
 
-#include "diloco/ledger/ledger.h"
+#include "diloco/ledger/ledger_file.h"
+#include "diloco/ledger/ledger_files.h"
 #include "tests/diloco/coordinator/run_fixture.h"
 
 namespace causeway::diloco {

@@ -8,6 +8,7 @@
 
 #include "diloco/files/error.h"
 #include "diloco/ledger/ledger.h"
+#include "diloco/ledger/ledger_files.h"
 #include "tests/diloco/ledger/ledger_fixture.h"
 
 namespace causeway::diloco {

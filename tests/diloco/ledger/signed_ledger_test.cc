@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include "diloco/ledger/ledger.h"
+#include "diloco/ledger/ledger_files.h"
 #include "tests/diloco/ledger/ledger_fixture.h"
 
 namespace causeway::diloco {

@@ -183,7 +183,8 @@ class Books {
   }
 
   void restart() {
-    save_outer_state(directory_.path(), small_layout(), state_, {}, {});
+    save_image(directory_.path(), image_of(state_, small_layout(), {}, {}),
+               snapshot_of(state_, small_layout()));
     OuterState fresh(small_layout());
     ASSERT_TRUE(load_outer_state(directory_.path(), small_layout(), fresh));
     state_ = std::move(fresh);

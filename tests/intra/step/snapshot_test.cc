@@ -20,12 +20,13 @@ class SnapshotTest : public StateOnDisk {};
 TEST_F(SnapshotTest, BringsAnchorAndMomentumAndDropsTheRest) {
   const TemporaryDirectory directory;
   const TrainingState saved = distinct_state();
-  save_snapshot(directory.path(), layout(), saved);
+  const std::filesystem::path file = directory.path() / "snapshot";
+  write_snapshot(file, layout(), saved);
   TrainingState state = distinct_state();
   std::fill(state.anchor.begin(), state.anchor.end(), 0.5F);
   std::fill(state.momentum.begin(), state.momentum.end(), 0.5F);
   state.version = 2;
-  adopt_snapshot(StateReader(snapshot_file(directory.path())), layout(), 7, saved.digest, state);
+  adopt_snapshot(StateReader(file), layout(), 7, saved.digest, state);
   EXPECT_EQ(state.anchor, saved.anchor);
   EXPECT_EQ(state.params, saved.anchor);
   EXPECT_EQ(state.momentum, saved.momentum);
@@ -41,28 +42,29 @@ TEST_F(SnapshotTest, BringsAnchorAndMomentumAndDropsTheRest) {
 TEST_F(SnapshotTest, IsTakenFromMemoryAsFromItsFile) {
   const TemporaryDirectory directory;
   const TrainingState saved = distinct_state();
-  save_snapshot(directory.path(), layout(), saved);
-  const MappedFile file(snapshot_file(directory.path()));
+  const std::filesystem::path file = directory.path() / "snapshot";
+  write_snapshot(file, layout(), saved);
+  const MappedFile mapped(file);
   TrainingState state = distinct_state();
   state.anchor.assign(state.anchor.size(), 0.5F);
-  adopt_snapshot(StateReader("what came", file.bytes()), layout(), 7, saved.digest, state);
+  adopt_snapshot(StateReader("what came", mapped.bytes()), layout(), 7, saved.digest, state);
   EXPECT_EQ(state.anchor, saved.anchor);
   EXPECT_EQ(state.momentum, saved.momentum);
-  for (const std::size_t size : {std::size_t{0}, std::size_t{7}, file.bytes().size() - 1}) {
+  for (const std::size_t size : {std::size_t{0}, std::size_t{7}, mapped.bytes().size() - 1}) {
     expect_refusal(Errc::bad_checkpoint, {"what came"},
-                   [&] { StateReader("what came", file.bytes().first(size)); });
+                   [&] { StateReader("what came", mapped.bytes().first(size)); });
   }
 }
 
 TEST_F(SnapshotTest, WithAnotherDigestThanAnnouncedIsRefused) {
   const TemporaryDirectory directory;
   TrainingState state = distinct_state();
-  save_snapshot(directory.path(), layout(), state);
+  const std::filesystem::path file = directory.path() / "snapshot";
+  write_snapshot(file, layout(), state);
   diloco::Digest other = state.digest;
   other[0] ^= 1;
-  expect_refusal(Errc::bad_checkpoint, {"version 7", "digest"}, [&] {
-    adopt_snapshot(StateReader(snapshot_file(directory.path())), layout(), 7, other, state);
-  });
+  expect_refusal(Errc::bad_checkpoint, {"version 7", "digest"},
+                 [&] { adopt_snapshot(StateReader(file), layout(), 7, other, state); });
   EXPECT_FALSE(state.intact);
 }
 
@@ -70,8 +72,8 @@ TEST_F(SnapshotTest, WithAnotherDigestThanAnnouncedIsRefused) {
 TEST_F(SnapshotTest, IsRecognisedByItsStateAlone) {
   const TemporaryDirectory directory;
   const TrainingState state = distinct_state();
-  save_snapshot(directory.path(), layout(), state);
-  const std::filesystem::path file = snapshot_file(directory.path());
+  const std::filesystem::path file = directory.path() / "snapshot";
+  write_snapshot(file, layout(), state);
   EXPECT_EQ(wrong_snapshot(file, state.digest), "");
   diloco::Digest other = state.digest;
   other[0] ^= 1;

@@ -63,8 +63,8 @@ class StateOnDisk : public testing::Test {
     state.in_flight[1].stored = true;
     state.steps = 75;
     state.tokens = 1ULL << 61;
-    state.compute_s = 1.0 / 3;
-    state.wait_s = 2.0 / 3;
+    state.spent.compute_s = 1.0 / 3;
+    state.spent.wait_s = 2.0 / 3;
     state.trained_on = diloco::DataDigest{.sample = {1, 2}, .whole = diloco::Digest{3, 4}};
     state.digest = whole_digest(state);
     return state;
@@ -96,8 +96,8 @@ class StateOnDisk : public testing::Test {
     }
     EXPECT_EQ(a.steps, b.steps);
     EXPECT_EQ(a.tokens, b.tokens);
-    EXPECT_EQ(a.compute_s, b.compute_s);
-    EXPECT_EQ(a.wait_s, b.wait_s);
+    EXPECT_EQ(a.spent.compute_s, b.spent.compute_s);
+    EXPECT_EQ(a.spent.wait_s, b.spent.wait_s);
     EXPECT_EQ(a.trained_on, b.trained_on);
   }
 

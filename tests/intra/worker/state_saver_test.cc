@@ -75,7 +75,7 @@ TEST_F(StateSaverTest, WritesOnceWhatDoesNotChange) {
   StateSaver at_once = saver(kNever);
   ASSERT_TRUE(save(at_once)->state);
   const auto first = files();
-  state_.wait_s += 1;  // a clock
+  state_.spent.wait_s += 1;  // a clock
   const auto again = save(at_once, Refusal::throws);
   EXPECT_TRUE(again->state && again->snapshot) << "they are on disk";
   EXPECT_EQ(files(), first);
