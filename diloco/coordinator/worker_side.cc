@@ -139,8 +139,10 @@ asio::awaitable<void> WorkerSide::stop() {
   co_await check_.join();
 }
 
+// Whoever has its result is not to come back.
 std::vector<std::uint32_t> WorkerSide::missing() const {
   if (is_attached_) return missing_;
+  if (progress_.phase() == kPhaseDone) return {};
   std::vector<std::uint32_t> all(context_.options.workers);
   std::iota(all.begin(), all.end(), 0U);
   return all;
@@ -428,7 +430,7 @@ void WorkerSide::on_worker_lost() {
   is_attached_ = false;
   welcome_.reset();
   intake_.worker_lost();
-  if (!context_.ending.outcome()) {
+  if (!context_.ending.outcome() && progress_.phase() != kPhaseDone) {
     spdlog::warn("{}: its workers are gone; it waits until they attach again",
                  context_.options.region);
     context_.ending.guard([&] { context_.add_event("workers_lost", {}, {}); });

@@ -36,6 +36,8 @@ class RunEnd {
 
   // Who does not hold the last version yet, as far as this region knows, and is waited for.
   std::set<std::string> unfinished() const;
+  // How long regions that cannot be reached are waited for.
+  Time linger() const;
 
   // Ends this region if it is time.
   void check(Time now);
@@ -56,7 +58,6 @@ class RunEnd {
 
   bool worker_done() const;
   bool is_done(const std::string& peer) const;
-  Time linger() const;
   bool may_go_on() const;
   std::optional<Time> end_deadline() const;
   std::optional<Time> leader_deadline() const;

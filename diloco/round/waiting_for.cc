@@ -1,6 +1,7 @@
 #include "diloco/round/waiting_for.h"
 
 #include <algorithm>
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <optional>
@@ -185,10 +186,18 @@ std::string decision_sentence(const Region& of, const Leader& leader, Time now) 
 }
 
 std::string last_round_sentence(const Region& of, const RunEnd& end) {
-  std::string names;
-  for (const std::string& region : end.unfinished())
-    if (region != of.options.self) inter::append_item(names, region);
-  return "the other regions to reach the last round" + (names.empty() ? "" : " (" + names + ")");
+  std::string names, limit;
+  bool any_up = false;
+  for (const std::string& region : end.unfinished()) {
+    if (region == of.options.self) continue;
+    inter::append_item(names, region);
+    any_up = any_up || of.peers.is_up(region);
+  }
+  if (!names.empty() && !any_up)
+    limit = fmt::format(", which may have ended: for {} s at most",
+                        std::chrono::duration_cast<std::chrono::seconds>(end.linger()).count());
+  return "the other regions to reach the last round" +
+         (names.empty() ? "" : " (" + names + ")" + limit);
 }
 
 }  // namespace

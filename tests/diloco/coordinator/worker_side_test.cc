@@ -285,6 +285,16 @@ TEST_F(WorkerAtTheEnd, IsSeenOffOnceItSaysThatItIsDone) {
   EXPECT_THAT(shown_, ::testing::ElementsAre("")) << "it does not wait any more";
 }
 
+// While others are waited for.
+TEST_F(WorkerAtTheEnd, IsNotMissingOnceItSaidThatItIsDone) {
+  const test::CapturedLog log;
+  attach(whole_, whole_);
+  report(kPhaseDone);
+  side_.on_worker_lost();
+  EXPECT_THAT(side_.missing(), ::testing::IsEmpty());
+  EXPECT_FALSE(log.has("its workers are gone")) << log.text();
+}
+
 // Then it ended before it could say so, and does not attach again.
 TEST_F(WorkerAtTheEnd, IsSeenOffOnceItsResultIsThere) {
   std::optional<Round> there;

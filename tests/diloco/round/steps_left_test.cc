@@ -152,7 +152,9 @@ TEST(StepsLeft, ACoordinatorThatIsStartedAgainAtTheEndWaitsForTheOthersAlone) {
   PersistentState state = state_at_the_end();
   state.finished = Applied{.version = 1, .state = {}};
   const Alone a(std::move(state), options_of_one_round());
-  EXPECT_EQ(a.waiting(), "the other regions to reach the last round (b)");
+  EXPECT_EQ(
+      a.waiting(),
+      "the other regions to reach the last round (b), which may have ended: for 10 s at most");
   const Alone killed_before(state_at_the_end(), options_of_one_round());
   EXPECT_EQ(killed_before.waiting(), "this region's workers");
 }
