@@ -251,6 +251,12 @@ class WithoutValues(unittest.TestCase):
             self.assertEqual(set(worker.tensors), {"weight", "bias"})
             self.assertEqual(len(list(run)), 2)
 
+    def test_parameters_of_another_type_are_refused_with_what_to_do(self):
+        for dtype, remedy in ((torch.float64, r"call model.float\(\)"), (torch.complex64, r"torch.view_as_complex\(\) in forward")):
+            model = torch.nn.Linear(2, 2, dtype=dtype)
+            with a_run() as (_, directory), self.assertRaisesRegex(ValueError, f"the parameter weight is {dtype}, .*: .*{remedy}"):
+                Run(model, directory=directory).__enter__()
+
     def test_parameters_without_a_shape_are_refused(self):
         with a_run(*PLAN) as (_, directory), self.assertRaisesRegex(ValueError, "weight has no shape yet: pass a batch through the model"):
             with Run(torch.nn.LazyLinear(2), directory=directory):

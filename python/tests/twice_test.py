@@ -34,6 +34,16 @@ class OneProcess(unittest.TestCase):
             with self.make(directory):
                 pass
 
+    def test_one_that_finds_the_run_over_says_that_it_trains_nothing(self):
+        with a_run(steps(0, 1, 0, 0)) as (_, directory):
+            with self.assertNoLogs("causeway", "WARNING"), self.make(directory, region="eu") as run:
+                self.assertEqual(len(list(run)), 1)
+            with self.assertNoLogs("causeway", "WARNING"), self.make(directory, region="late") as run:
+                self.assertEqual(len(list(run)), 0)  # it may have missed the end
+            with self.assertLogs("causeway", "WARNING") as said, self.make(directory, region="eu") as run:
+                self.assertEqual(len(list(run)), 0)
+            self.assertRegex(said.output[0], "trained the run to its end before, so no step is left, .* second phase in a run of its own")
+
     def test_the_directory_stays_where_it_was(self):
         with a_run(steps(0, 1, 0, 0)) as (_, directory), tempfile.TemporaryDirectory() as other:
             before = os.getcwd()

@@ -230,6 +230,24 @@ class Slurm(RunByHand):
         wait_until(lambda: self.version(REGIONS[0]) > before + 5, "the region to be back", others[0])
         self.assertEqual(self.slurm.state(after), "PENDING")
 
+    def test_a_task_of_an_array_that_fails_leaves_the_others_running(self):
+        config = self.config(addresses=self.addresses, steps=100_000, **DENSE)
+        script = self.directory / "array.sh"
+        directories = " ".join(str(self.region_directory(region)) for region in REGIONS[:2])
+        script.write_text(f"""#!/bin/bash
+regions=({REGIONS[0]} {REGIONS[1]}) directories=({directories}) workers=("" "exit 2")
+export CAUSEWAY={CAUSEWAY} CAUSEWAY_CONFIG={config} CAUSEWAY_REGION=${{regions[SLURM_ARRAY_TASK_ID]}}
+export CAUSEWAY_DIRECTORY=${{directories[SLURM_ARRAY_TASK_ID]}} CAUSEWAY_WORKER=${{workers[SLURM_ARRAY_TASK_ID]}}
+. {SOURCE}/deploy/slurm/region.sbatch
+""")
+        job = self.slurm.run("sbatch", "--parsable", "--array=0-1", "--nodes=1", "--ntasks=1", script).strip()
+        self.addCleanup(lambda: kill_all(self.out))
+        third = [self.coordinator(config, REGIONS[2], "--auto"), self.worker(config, REGIONS[2])]
+        wait_until(lambda: self.slurm.state(f"{job}_1") == "FAILED", "the task whose program fails to end", third[0])
+        before = self.version(REGIONS[0])
+        wait_until(lambda: self.version(REGIONS[0]) > before + 5, "rounds of the other task", third[0])
+        self.assertEqual(self.slurm.state(f"{job}_0"), "RUNNING", self.slurm.run("scontrol", "show", "job", job) + self.logs_of_jobs())
+
     def test_a_job_that_may_not_be_requeued_ends_at_its_time_limit_with_a_code_of_its_own(self):
         config = self.config(addresses=self.addresses, steps=100_000, **DENSE)
         job = self.submit(config, REGIONS[0], 1, *SHORT, "--no-requeue", directory="")

@@ -227,6 +227,16 @@ std::vector<std::string> last_lines(const std::filesystem::path& file, std::size
   return lines;
 }
 
+std::string last_words(const std::filesystem::path& file) {
+  constexpr std::size_t kLines = 20;
+  const auto has_word = [](const std::string& line) {
+    return std::ranges::any_of(line, [](unsigned char c) { return std::isalnum(c) != 0; });
+  };
+  const std::vector<std::string> lines = last_lines(file, kLines);
+  const auto found = std::find_if(lines.rbegin(), lines.rend(), has_word);
+  return found == lines.rend() ? "" : found->substr(found->find_first_not_of(" \t"));
+}
+
 namespace {
 
 // 0: it is gone.

@@ -58,6 +58,10 @@ class Process {
 // The last lines of a file, for showing what a child said before it ended; empty if there is none.
 std::vector<std::string> last_lines(const std::filesystem::path& file, std::size_t count);
 
+// The last one with a letter or digit: torchrun ends with a ruled line. Empty if there is none near
+// the end.
+std::string last_words(const std::filesystem::path& file);
+
 // A process and all that it started, directly or not, whatever groups or sessions these are in now.
 
 // SIGKILL, SIGSTOP or SIGCONT to `root`, which is a child of ours that was not reaped, and to all

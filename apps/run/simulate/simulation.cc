@@ -60,9 +60,9 @@ std::string quoted_for_shell(const std::string& text) {
 }
 
 // What a process that ended by itself gave as its reason, if it gave one.
-std::string last_words(const ExitStatus& status, const std::filesystem::path& log) {
-  const auto lines = status.signal == 0 ? last_lines(log, 1) : std::vector<std::string>{};
-  return lines.empty() ? "" : " (" + lines.back() + ")";
+std::string reason_given(const ExitStatus& status, const std::filesystem::path& log) {
+  const std::string words = status.signal == 0 ? last_words(log) : "";
+  return words.empty() ? "" : " (" + words + ")";
 }
 
 // The user's program that trains; empty: none does.
@@ -211,7 +211,7 @@ class Simulation {
       const auto& [process, status, pause, log] = death;
       new_restarts_.push_back(
           {process.label, process.progress(), to_string(status), spent_.wall_s, ""});
-      monitor_.note(process.label + ": " + to_string(status) + last_words(status, log) +
+      monitor_.note(process.label + ": " + to_string(status) + reason_given(status, log) +
                     "; starting it again in " + format_duration(double(pause.count()) / 1000));
     };
     const double before_s = spent_.wall_s;

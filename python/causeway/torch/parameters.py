@@ -131,7 +131,8 @@ class Parameters:
                 return (f"the parameter {name} shows one element in several places, as expand() makes it, and cannot be set: give the model a "
                         "parameter of its own values, such as torch.nn.Parameter(p.detach().clone(memory_format=torch.contiguous_format))")
             if p.dtype != torch.float32 and p.dtype not in DROPPED_BITS:
-                return f"the parameter {name} is {p.dtype}: a run takes float32, bfloat16 and float16"
+                remedy = "keep its torch.view_as_real(), and use torch.view_as_complex() in forward" if p.is_complex() else "call model.float()"
+                return f"the parameter {name} is {p.dtype}, and a run takes float32, bfloat16 and float16: {remedy}"
             if problem := problem_of_wrapped(name, p):
                 return problem
         return problem_of_shared(named) or problem_of_read_only(named, "parameter")

@@ -40,6 +40,8 @@ atexit.register(program_end.come)  # once more: before what torch has registered
 
 # Runs of this process that are entered, by directory and region. A region's second worker here would take the first one's place.
 entered_here: weakref.WeakValueDictionary[tuple[pathlib.Path, str], "Run"] = weakref.WeakValueDictionary()
+# Those that this process has trained to the end.
+ended_here: set[tuple[pathlib.Path, str]] = set()
 
 
 class Run:
@@ -228,6 +230,19 @@ class Run:
                 self._done(steps, taken)
         self._step = None
         self._sigterm.restore()  # nothing is left to save
+        self._note_end(trained=not first)
+
+    def _note_end(self, trained: bool) -> None:
+        if trained:
+            ended_here.add(self._place)
+        elif self._place in ended_here and self._ranks.leads:
+            log.warning("this process has trained the run to its end before, so no step is left, and a loop over it now trains nothing. Train a "
+                        "second phase in a run of its own (another configuration and directory), or make both phases one run: step.progress says "
+                        "where it is")
+
+    @property
+    def _place(self) -> tuple[pathlib.Path, str]:
+        return self.directory.resolve(), self.region
 
     # ---- A loop of the program's own ----
 
@@ -405,12 +420,11 @@ class Run:
         self._parameters.frozen.keep()
 
     def _claim(self) -> None:
-        place = self.directory.resolve(), self.region
-        other = entered_here.get(place)
+        other = entered_here.get(self._place)
         if other is not None and other is not self and other._worker is not None:
             raise ValueError(f"this process already takes part as {self.region}: put both models into one ModuleDict and give one Run, "
                              "with a list of optimizers. If the other Run is of an earlier try, leave it first (its __exit__), or drop it")
-        entered_here[place] = self
+        entered_here[self._place] = self
 
     def _ask(self) -> tuple[Kind, Sequence[int]]:
         steps = self._attached.next()

@@ -221,5 +221,14 @@ TEST(LastLines, AreTheEndOfTheFile) {
   EXPECT_THAT(last_lines(directory / "none", 2), ::testing::IsEmpty());
 }
 
+TEST(LastWords, AreNoRuledLine) {
+  const TemporaryDirectory directory;
+  directory.write("log", "loss 2\n====\n  exitcode : -9\n====\n\n");
+  EXPECT_EQ(last_words(directory / "log"), "exitcode : -9");
+  directory.write("log", "====\n");
+  EXPECT_EQ(last_words(directory / "log"), "");
+  EXPECT_EQ(last_words(directory / "none"), "");
+}
+
 }  // namespace
 }  // namespace causeway::run
