@@ -33,10 +33,10 @@ Peer::Peer(const asio::any_io_executor& executor, const Spool& spool, const Mesh
               jitter_seed(options.seed, options.self, name_in)),
       retry(executor),
       answers(options.late_answer),
-      detour_retry(executor),
-      detour_backoff(options.reconnect_delay_min, options.reconnect_delay_max,
-                     jitter_seed(options.seed, name_in, options.self)),
-      nothing(spool, name_in) {}
+      detours{.retry = asio::steady_timer(executor),
+              .backoff = Backoff(options.reconnect_delay_min, options.reconnect_delay_max,
+                                 jitter_seed(options.seed, name_in, options.self)),
+              .nothing = BlobSender(spool, name_in)} {}
 
 Backoff Peer::backoff_of(unsigned connection) const {
   return {options.reconnect_delay_min, options.reconnect_delay_max,

@@ -96,14 +96,17 @@ struct Peer {
   LinkMeter meter;
 
   // By way of third regions (detours.cc).
-  std::set<std::string> neighbours;  // whom it says that it has links to
-  asio::steady_timer detour_retry;
-  Backoff detour_backoff;
-  std::size_t detours_tried = 0;
-  BlobSender nothing;      // is sent that way
-  LinkMeter others_links;  // are measured that way
-  TokenBucket begun;       // by others, by way of this peer
-  TokenBucket left;        // by this peer, beside its link
+  struct Detours {
+    asio::steady_timer retry;
+    Backoff backoff;
+    BlobSender nothing;                     // is sent that way
+    LinkMeter others_links = {};            // are measured that way
+    std::set<std::string> neighbours = {};  // whom the peer says that it has links to
+    std::size_t tried = 0;
+    TokenBucket begun = {};  // by others, by way of this peer
+    TokenBucket left = {};   // by this peer, beside its link
+  };
+  Detours detours;
 };
 
 using PeerPtr = std::shared_ptr<Peer>;
