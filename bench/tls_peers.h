@@ -15,7 +15,6 @@
 
 #include "inter/base/openssl.h"
 #include "inter/mesh/connection.h"
-#include "inter/tls/tls.h"
 
 namespace bench {
 

@@ -102,13 +102,13 @@ Decider::Verdict Decider::decide(const Steps& steps, Time now) {
   Verdict verdict;
   refresh(now);
   const bool barren = hopeless();
-  const bool enough = contributors() >= contributions_min() && (complete() || past_deadline(now));
+  const bool enough = contributors() >= contributions_min_ && (complete() || past_deadline(now));
   if (!enough && !barren) return verdict;
 
   const std::optional<Digest> agreed = states_.agreed(candidates_, membership_);
   const std::string run_id = candidates_.all().begin()->second.contribution.run_id;
   verdict.diverged = remove_diverged(agreed);
-  if (!agreed || (!barren && contributors() < contributions_min())) return verdict;
+  if (!agreed || (!barren && contributors() < contributions_min_)) return verdict;
   if (!barren) learn_lateness();
   for (const auto& [key, candidate] : candidates_.all()) {
     if (key.part == 0 && candidates_.is_own_word(candidate)) speeds_.learn(candidate.contribution);
@@ -126,7 +126,7 @@ bool Decider::hopeless() const {
   const auto possible = std::ranges::count_if(membership_.members, [&](const Member& member) {
     return !member.witness && can_contribute(member.region);
   });
-  return static_cast<std::size_t>(possible) < contributions_min();
+  return static_cast<std::size_t>(possible) < contributions_min_;
 }
 
 std::vector<Contribution> Decider::remove_diverged(const std::optional<Digest>& agreed) {
@@ -246,7 +246,7 @@ void Decider::leave_out_changed(const CommitRecord& draft) {
 }
 
 bool Decider::lists_enough(const CommitRecord& draft) const {
-  return draft.participants.size() >= contributions_min();  // one of each region
+  return draft.participants.size() >= contributions_min_;  // one of each region
 }
 
 void Decider::count_contributions_wanted() {
@@ -275,11 +275,11 @@ void Decider::refresh(Time now) {
         comes_as_the_round_does(made))
       known.insert(key.region);
   }
-  if (!quorum_at_ && known.size() >= contributions_min()) quorum_at_ = now;
+  if (!quorum_at_ && known.size() >= contributions_min_) quorum_at_ = now;
   std::set<ContributionKey> usable = find_usable(now, true);
   // A round that could list too few is better with what was trouble before.
   const bool careful = strict_ || !left_out_.empty();
-  if (careful && region_count(usable) < contributions_min()) usable = find_usable(now, false);
+  if (careful && region_count(usable) < contributions_min_) usable = find_usable(now, false);
   if (usable.size() > usable_.size()) last_usable_at_ = now;
   usable_ = std::move(usable);
 }
@@ -402,7 +402,7 @@ void Decider::learn_lateness() {
   });
   if (missed) {
     grace_.add(2 * grace_.length());
-  } else if (contributors() > contributions_min()) {
+  } else if (contributors() > contributions_min_) {
     grace_.add(last_usable_at_ - *quorum_at_);
   }
 }
@@ -453,16 +453,16 @@ std::string Decider::waiting_for(Time now) const {
     if (!settled(region)) inter::append_item(text, describe(region));
   }
   const std::size_t count = contributors();
-  if (text.empty() && count >= contributions_min()) return {};
+  if (text.empty() && count >= contributions_min_) return {};
   if (text.empty()) text = "any region" + sitting_out();
   text += fmt::format(" for round {}", round_);
   // Until enough are held nothing bounds the round.
-  const std::optional<Time> until = count < contributions_min() ? std::nullopt : latest_end();
+  const std::optional<Time> until = count < contributions_min_ ? std::nullopt : latest_end();
   if (until && now < *until) return text + ", at most " + in_seconds(*until - now) + " more";
   return fmt::format("{}; it needs {} and has {}", text,
-                     contributions_min() == 1
+                     contributions_min_ == 1
                          ? "1 contribution"
-                         : std::to_string(contributions_min()) + " contributions",
+                         : std::to_string(contributions_min_) + " contributions",
                      count);
 }
 

@@ -98,7 +98,6 @@ class Decider {
   }
   bool may_come_late() const { return !sharded_ && options_.staleness_max > 0; }
   bool sits_out(const std::string& region) const { return candidates_.sits_out(region, round_); }
-  std::size_t contributions_min() const { return contributions_min_; }
   void attach(const std::string& region);
   void choose_summers();
 

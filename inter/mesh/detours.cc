@@ -53,11 +53,13 @@ void MeshCore::tell_neighbours() {
 }
 
 void MeshCore::on_neighbours(Peer& carrier, const Neighbours& neighbours) {
-  carrier.neighbours = {neighbours.regions.begin(), neighbours.regions.end()};
+  carrier.detours.neighbours = {neighbours.regions.begin(), neighbours.regions.end()};
   for (const auto& [ends, detour] : detours_)
-    if (ends.via == carrier.name && !carrier.neighbours.contains(ends.peer)) detour->close();
+    if (ends.via == carrier.name && !carrier.detours.neighbours.contains(ends.peer))
+      detour->close();
   for (const auto& [name, peer] : peers_)
-    if (wants_detour(*peer) && carrier.neighbours.contains(name)) peer->detour_retry.cancel();
+    if (wants_detour(*peer) && carrier.detours.neighbours.contains(name))
+      peer->detours.retry.cancel();
 }
 
 // ---- As the one that begins ----
@@ -76,10 +78,10 @@ PeerPtr MeshCore::next_carrier(Peer& peer) const {
   const auto now = Clock::now();
   for (const auto& [name, other] : peers_) {
     const bool late = peer.linked() && other->answers.are_late(now);
-    if (other->linked() && !late && other->neighbours.contains(peer.name))
+    if (other->linked() && !late && other->detours.neighbours.contains(peer.name))
       carriers.push_back(other);
   }
-  return carriers.empty() ? nullptr : carriers[peer.detours_tried++ % carriers.size()];
+  return carriers.empty() ? nullptr : carriers[peer.detours.tried++ % carriers.size()];
 }
 
 asio::awaitable<void> MeshCore::detour_loop(Self self, PeerPtr peer) {
@@ -92,7 +94,7 @@ asio::awaitable<void> MeshCore::detour_loop(Self self, PeerPtr peer) {
     if (!carrier) {
       const auto& options = self->options_;
       const auto look_again = std::min(options.late_answer, options.reconnect_delay_max);
-      co_await sleep(peer->detour_retry, waits ? wait : look_again);
+      co_await sleep(peer->detours.retry, waits ? wait : look_again);
       continue;
     }
     std::string failure;
@@ -103,7 +105,7 @@ asio::awaitable<void> MeshCore::detour_loop(Self self, PeerPtr peer) {
     }
     if (self->stopping_ || peer->removed) break;
     if (!failure.empty() && !peer->session) self->log_detour(*peer, carrier->name, failure);
-    co_await sleep(peer->detour_retry, peer->detour_backoff.next());
+    co_await sleep(peer->detours.retry, peer->detours.backoff.next());
   }
 }
 
@@ -154,7 +156,7 @@ bool MeshCore::answer(Peer& carrier, const Relay& relay) {
   const auto found = peers_.find(relay.region);
   const bool welcome = options_.detours && found != peers_.end() && found->first < options_.self &&
                        found->second.get() != &carrier &&
-                       carrier.begun.take(TokenBucket::Clock::now(), kBegun);
+                       carrier.detours.begun.take(TokenBucket::Clock::now(), kBegun);
   if (!welcome) return false;
   const PeerPtr& peer = found->second;
   try {
@@ -247,7 +249,7 @@ std::shared_ptr<Session> MeshCore::begin_detour_session(const PeerPtr& peer,
   if (peer->linked() && stays) throw LinkError(Errc::refused, kOtherLinkReason);
   if (beside && peer->session->was_left(detour_number(nonce)))
     throw LinkError(Errc::refused, "the other end has left it again");
-  peer->detour_backoff.reset();
+  peer->detours.backoff.reset();
   if (beside) return begin_beside(peer, control, nonce, via);
   const auto session = begin(peer, control, nonce, via);
   peer->namesakes.link(process);

@@ -71,7 +71,7 @@ void MeshCore::leave_beside(Peer& peer, const std::string& reason, bool tells) {
 // link.
 void MeshCore::on_messages_here(Peer& peer, std::uint64_t detour) {
   const std::string reason = "the other end left the detour";
-  if (!peer.left.take(TokenBucket::Clock::now(), kLeft))
+  if (!peer.detours.left.take(TokenBucket::Clock::now(), kLeft))
     throw LinkError(Errc::refused, "it says too often that it left a detour");
   const bool known = detour == peer.session->last_detour();
   if (peer.beside && known)

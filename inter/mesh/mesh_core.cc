@@ -201,7 +201,7 @@ void MeshCore::remove_peer(const PeerPtr& peer, const std::string& reason) {
   peers_.erase(peer->name);
   removed_[peer->name] = peer->carried;  // what its connections still say as they end counts too
   peer->retry.cancel();
-  peer->detour_retry.cancel();
+  peer->detours.retry.cancel();
   peer->close(Errc::refused, reason);
   if (const auto greeting = peer->greeting.lock()) greeting->close(Errc::refused, reason);
 }
@@ -215,7 +215,7 @@ void MeshCore::shut_down() {
   for (auto& [ends, detour] : detours_) detour->close();
   for (auto& [name, peer] : peers_) {
     peer->retry.cancel();
-    peer->detour_retry.cancel();
+    peer->detours.retry.cancel();
     peer->close(std::make_error_code(std::errc::operation_canceled), kStopReason);
   }
 }
@@ -318,8 +318,8 @@ std::shared_ptr<Session> MeshCore::make_session(const PeerPtr& peer,
   };
   return std::make_shared<Session>(
       SessionContext{executor_, options_, handler_, intake_, peer->name,
-                     direct ? peer->outgoing : peer->nothing,
-                     direct ? peer->meter : peer->others_links, router_, restarts_, via,
+                     direct ? peer->outgoing : peer->detours.nothing,
+                     direct ? peer->meter : peer->detours.others_links, router_, restarts_, via,
                      [this](const BlobPass& pass) { pass_on(pass); }, tell, relay, here, answers},
       control, nonce);
 }
@@ -384,12 +384,12 @@ void MeshCore::take_down(Peer& peer, const std::string& reason) {
   peer.close(Errc::refused, reason);
   peer.session.reset();
   peer.beside.reset();
-  peer.detour_retry.cancel();
+  peer.detours.retry.cancel();
   if (linked) {
     router_.on_peer_down(peer.name);
     peer.changed = std::chrono::steady_clock::now();
     peer.retry.cancel();
-    peer.neighbours.clear();
+    peer.detours.neighbours.clear();
     close_detours_by(peer.name);
     tell_neighbours();
   }

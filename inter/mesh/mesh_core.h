@@ -7,171 +7,28 @@
 #include <functional>
 #include <map>
 #include <memory>
-#include <optional>
 #include <set>
 #include <string>
-#include <vector>
 
 #include <asio/ip/tcp.hpp>
 
 #include "inter/base/async.h"
 #include "inter/base/limits.h"
 #include "inter/base/retry.h"
-#include "inter/base/token_bucket.h"
 #include "inter/door/strangers.h"
 #include "inter/door/tls_door.h"
 #include "inter/mesh/connection.h"
 #include "inter/mesh/detour.h"
 #include "inter/mesh/greeting.h"
-#include "inter/mesh/late_answers.h"
 #include "inter/mesh/mesh.h"
-#include "inter/mesh/namesakes.h"
+#include "inter/mesh/open_connections.h"
+#include "inter/mesh/peer.h"
 #include "inter/mesh/segment_sizes.h"
 #include "inter/mesh/session.h"
 #include "inter/route/router.h"
 #include "inter/tls/tls.h"
 
 namespace causeway::inter {
-
-// The connections of a mesh that may be open: made with the credentials of the day, and closed when
-// a peer's are revoked or the mesh stops.
-
-inline constexpr const char* kStopReason = "this region stops";
-inline constexpr const char* kOtherLinkReason = "another link between the two stands";
-
-class OpenConnections {
- public:
-  // The options outlive this.
-  explicit OpenConnections(const MeshOptions& options) : options_(options) {}
-
-  // For connections from here on. Throws std::system_error naming the file that cannot be used;
-  // then the credentials before stay in use.
-  void load_credentials(Validity validity);
-  // Closes the connections of peers that are revoked by now.
-  void check_revocations();
-
-  std::shared_ptr<Connection> dialled(asio::ip::tcp::socket socket);  // yet to be connected
-  std::shared_ptr<Connection> admitted(TlsDoor::Guest guest);
-  // This region's end of one that `via` carries; yet to shake hands.
-  std::shared_ptr<Connection> carried(asio::local::stream_protocol::socket socket,
-                                      const std::string& via, TlsRole role);
-
-  // As this region stops: all of them, and those that are still made.
-  void close();
-
- private:
-  ConnectionSettings settings() const;
-  std::shared_ptr<Connection> keep(std::shared_ptr<Connection> connection);
-
-  const MeshOptions& options_;
-  TlsContext context_;    // of those that we begin
-  TlsContext answering_;  // of those that others begin by way of a third region
-  std::vector<std::weak_ptr<Connection>> all_;
-  bool closed_ = false;
-};
-
-// Two processes that show the same certificate and no names, or the same (a copy of a running
-// machine): each new link of one ends that of the other, who returns at once. This is noticed, and
-// from then on the one whose link stands keeps it while it is alive. Clocks are given, none is
-// read.
-class Contest {
- public:
-  using Clock = std::chrono::steady_clock;
-
-  // A region connects while a link of it stands, as it seems alive, that began at `began`. True:
-  // there must be two of them, so the link that stands stays.
-  bool is_on(Clock::time_point began, Clock::time_point now) {
-    if (now > last_ + kMemory) ended_young_ = 0;
-    last_ = now;
-    if (ended_young_ >= kAccidents) return true;
-    // A region that restarts, or whose link broke on its side alone, does so after a while.
-    ended_young_ = now < began + kYoung ? ended_young_ + 1 : 0;
-    return false;
-  }
-
- private:
-  static constexpr unsigned kAccidents = 3;
-  static constexpr std::chrono::seconds kYoung{5}, kMemory{30};
-
-  unsigned ended_young_ = 0;  // links in a row
-  Clock::time_point last_{};
-};
-
-// What a peer's links carried so far.
-struct Carried {
-  std::shared_ptr<Traffic> traffic = std::make_shared<Traffic>();  // connections count into it
-  std::uint64_t connects = 0;
-};
-
-// Shared, because a peer that is removed lives on until its coroutines have ended.
-struct Peer {
-  Peer(const asio::any_io_executor& executor, const Spool& spool, const MeshOptions& options,
-       const std::string& name_in, const Endpoint& endpoint_in);
-
-  std::vector<Endpoint> addresses() const;  // in the order in which they are dialled
-  // For one of the data connections: each waits otherwise, so that they do not come back in step.
-  Backoff backoff_of(unsigned connection) const;
-  // Without a third region.
-  bool linked() const { return session && session->via().empty(); }
-  // What carries its messages; while there is a session.
-  Session& for_messages() const { return beside ? *beside : *session; }
-  void close(std::error_code code, const std::string& reason);  // what there is of the two
-  // The direct link is young: another one is no proof that it is dead.
-  bool is_fresh() const;
-
-  // Whether we dial at once, and it only if there is no link for a while; both ends must come to
-  // the same answer. A region that cannot be dialled dials everybody.
-  bool we_dial_first() const;
-  // Until we dial; 0: now. While there is a link, until we look again.
-  std::chrono::milliseconds dials_in() const;
-  // Whether another link that one of the two dialled must give way to the one that stands.
-  bool keeps_link(bool we_dialled) const;
-  // To a link that this process of it dialled. Empty: none.
-  std::string objection_to_link(const Connection& control, const std::string& process);
-  // To another process of it than the one that has the session and began first. `from`: "at ..."
-  // or "by way of ...".
-  std::string objection_to_namesake(const std::string& process, const std::string& from) const;
-  // Why a link that this process of it dialled ends the one that stands.
-  std::string reason_to_replace(const Connection& control, const std::string& process) const;
-
-  const MeshOptions& options;  // of the mesh
-  std::string name;
-  Endpoint endpoint;
-  std::optional<asio::ip::tcp::endpoint> reached_at;  // by the last connection that we dialled
-  SmallSegments small_segments;                       // of those that we dial next
-  bool removed = false;                               // no longer in the roster: its coroutines end
-  BlobSender outgoing;
-  Backoff backoff;
-  LogThrottle failures;
-  asio::steady_timer retry;
-  std::shared_ptr<Session> session;  // set: the peer is up, directly or by way of a third region
-  // By way of a third region, beside a link that answers too late for messages. It ends with the
-  // link; without it the link carries messages again.
-  std::shared_ptr<Session> beside;
-  std::chrono::steady_clock::duration beside_delay{0};  // of its answers
-  LateAnswers answers;                                  // of the link
-  bool first_dialled = false;  // it is a link of who dials first of the two
-  // The direct link: up, or down.
-  std::chrono::steady_clock::time_point changed = std::chrono::steady_clock::now();
-  Contest contest;
-  Namesakes namesakes;
-  // At the listener: a control connection whose greeting is under way.
-  std::weak_ptr<Connection> greeting;
-  Carried carried;
-  LinkMeter meter;
-
-  // By way of third regions (detours.cc).
-  std::set<std::string> neighbours;  // whom it says that it has links to
-  asio::steady_timer detour_retry;
-  Backoff detour_backoff;
-  std::size_t detours_tried = 0;
-  BlobSender nothing;      // is sent that way
-  LinkMeter others_links;  // are measured that way
-  TokenBucket begun;       // by others, by way of this peer
-  TokenBucket left;        // by this peer, beside its link
-};
-
-using PeerPtr = std::shared_ptr<Peer>;
 
 // A connection by way of a third region.
 struct DetourEnds {

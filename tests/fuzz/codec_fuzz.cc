@@ -1,7 +1,6 @@
 // Any bytes as an encoding. The first byte chooses the codec, the second how many chunks and
 // whether zeros fill the encoding up to the size that a codec of fixed size demands. Whatever
 // decodes must be finite, and the same on a second reading.
-#include <algorithm>
 #include <cassert>
 #include <cmath>
 #include <vector>

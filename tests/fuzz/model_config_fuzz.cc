@@ -1,7 +1,6 @@
 // Any bytes are either a config.json of a model that can be trained, or refused.
 #include <cstddef>
 #include <cstdint>
-#include <string_view>
 #include <system_error>
 
 #include "intra/base/error.h"

@@ -1,6 +1,5 @@
 // Any text as a codec's spec: refused, or its full form makes the same codec again.
 #include <cassert>
-#include <string_view>
 
 #include "compression/base/codec.h"
 #include "compression/codecs/make_codec.h"

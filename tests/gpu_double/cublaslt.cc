@@ -3,7 +3,6 @@
 // a product is computed when its stream gets there. Matrices are column-major.
 #include <cublasLt.h>
 
-#include <algorithm>
 #include <bit>
 #include <cmath>
 #include <cstddef>

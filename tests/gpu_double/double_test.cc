@@ -2,13 +2,10 @@
 #include <cublasLt.h>
 #include <cuda_runtime_api.h>
 
-#include <array>
-#include <cmath>
 #include <cstring>
 #include <latch>
 #include <system_error>
 #include <thread>
-#include <vector>
 
 #include <gtest/gtest.h>
 

@@ -37,6 +37,7 @@ REASONS = {
     "diloco/worker/worker_server.cc": "one message for each thing that rank 0 says or is told",
     "intra/worker/region_worker.cc": "a region's worker: its gatherings, its steps, and what it shows",
     "intra/worker/round_driver.cc": "the worker's side of each order",
+    "intra/worker/worker.cc": "the calls of a program, and the trainer that its rounds ask",
     "python/causeway/torch/run.py": "what a program sees of a run, and one round of it",
     "intra/outer/outer_round.cc": "what a round encodes, and what it applies",
     "intra/outer/state_file.cc": "one file, written, read and checked",

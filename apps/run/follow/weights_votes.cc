@@ -1,6 +1,7 @@
+#include "apps/run/follow/weights_votes.h"
+
 #include <algorithm>
 
-#include "apps/run/follow/weights_follower.h"
 #include "inter/base/error.h"
 #include "inter/base/text.h"
 #include "inter/tls/signature.h"

@@ -1,5 +1,4 @@
 // Who must have the same settings, and how the difference is told.
-#include <set>
 #include <sstream>
 
 #include <gmock/gmock.h>

@@ -10,7 +10,6 @@
 #include "compression/codecs/payload.h"
 #include "intra/outer/codec_policy.h"
 #include "intra/outer/outer_state.h"
-#include "intra/outer/state_file.h"
 #include "tests/apps/temporary.h"
 
 namespace causeway::run {

@@ -10,7 +10,6 @@
 
 #include "intra/base/safetensors.h"
 #include "intra/model/model.h"
-#include "intra/outer/state_file.h"
 #include "tests/support/temporary_directory.h"
 
 namespace causeway::run {

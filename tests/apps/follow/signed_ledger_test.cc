@@ -2,10 +2,7 @@
 #include "apps/run/follow/signed_ledger.h"
 
 #include <functional>
-#include <map>
-#include <memory>
 #include <optional>
-#include <span>
 #include <string>
 #include <vector>
 

@@ -2,7 +2,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "apps/run/follow/weights_follower.h"
+#include "apps/run/follow/weights_votes.h"
 #include "diloco/files/file_io.h"
 #include "inter/base/error.h"
 #include "inter/tls/signature.h"

@@ -2,7 +2,6 @@
 
 #include <csignal>
 #include <future>
-#include <thread>
 
 #include <fcntl.h>
 #include <poll.h>

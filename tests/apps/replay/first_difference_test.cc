@@ -1,8 +1,6 @@
 #include "apps/run/replay/replay.h"
 
 #include <gtest/gtest.h>
-
-#include "intra/outer/state_file.h"
 #include "tests/apps/temporary.h"
 
 namespace causeway::run {

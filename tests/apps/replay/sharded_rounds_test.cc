@@ -1,7 +1,6 @@
 // What of a run can be computed again when its rounds were sharded, and what is refused before
 // anything is computed or written.
 #include <filesystem>
-#include <optional>
 #include <string>
 #include <system_error>
 #include <vector>

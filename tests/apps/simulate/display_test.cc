@@ -1,7 +1,5 @@
 #include "apps/run/simulate/display.h"
 
-#include <algorithm>
-
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 

@@ -1,7 +1,5 @@
 #include "apps/run/simulate/report.h"
 
-#include <cmath>
-
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 

@@ -1,7 +1,6 @@
 #include "apps/run/simulate/wan.h"
 
 #include <set>
-#include <system_error>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

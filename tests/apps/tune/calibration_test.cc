@@ -13,7 +13,6 @@
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
 
-#include "apps/run/config/parsed_config.h"
 #include "apps/run/tune/loss_table.h"
 #include "apps/run/tune/tune.h"
 #include "tests/apps/tune/tune_fixture.h"

@@ -8,7 +8,6 @@
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
 
-#include "apps/run/config/parsed_config.h"
 #include "apps/run/tune/tune.h"
 #include "tests/apps/tune/tune_fixture.h"
 

@@ -10,7 +10,6 @@
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
 
-#include "apps/run/config/parsed_config.h"
 #include "apps/run/tune/grid.h"
 #include "inter/base/file.h"
 #include "tests/apps/tune/tune_fixture.h"

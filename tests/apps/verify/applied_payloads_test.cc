@@ -1,7 +1,6 @@
 // What a record needs to be applied is the payloads of its regions, or their sums.
 #include "apps/run/verify/applied_payloads.h"
 
-#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <filesystem>

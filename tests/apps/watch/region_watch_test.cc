@@ -1,6 +1,5 @@
 #include "apps/run/watch/region_watch.h"
 
-#include <filesystem>
 #include <optional>
 
 #include <gtest/gtest.h>

@@ -8,7 +8,6 @@
 #include <thread>
 
 #include "compression/base/codec.h"
-#include "compression/codecs/feedback.h"
 #include "compression/codecs/make_codec.h"
 #include "tests/compression/codecs/encoded.h"
 #include "tests/compression/codecs/samples.h"

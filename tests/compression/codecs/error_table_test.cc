@@ -2,8 +2,6 @@
 // 2^20 samples of three distributions and given to two or three figures.
 #include <gtest/gtest.h>
 
-#include <cmath>
-
 #include "compression/base/codec.h"
 #include "compression/codecs/make_codec.h"
 #include "tests/compression/codecs/encoded.h"

@@ -2,8 +2,6 @@
 #include <gtest/gtest.h>
 #include <omp.h>
 
-#include <cmath>
-
 #include "compression/base/parallel.h"
 #include "compression/codecs/feedback.h"
 #include "compression/codecs/make_codec.h"

@@ -2,8 +2,6 @@
 // checkers must find. A failure prints its seed, shrunk: `schedule_runner SEED` replays it.
 #include <gtest/gtest.h>
 
-#include <thread>
-
 #include "tests/diloco/cluster/schedule.h"
 
 namespace causeway::diloco::testing {

@@ -2,9 +2,6 @@
 #include <gtest/gtest.h>
 
 #include <chrono>
-#include <fstream>
-#include <memory>
-#include <optional>
 
 #include <nlohmann/json.hpp>
 

@@ -1,18 +1,12 @@
 // Whole coordinators that must not start, or not together.
 #include <gtest/gtest.h>
 
-#include <chrono>
-#include <fstream>
-#include <memory>
-#include <optional>
-
 #include <nlohmann/json.hpp>
 
 #include "diloco/files/file_io.h"
 #include "inter/blob/spool.h"
 #include "tests/diloco/coordinator/run_checks.h"
 #include "tests/diloco/coordinator/run_fixture.h"
-#include "tests/support/captured_log.h"
 
 namespace causeway::diloco {
 namespace {

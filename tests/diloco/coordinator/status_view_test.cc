@@ -7,7 +7,6 @@
 #include <cstdint>
 #include <limits>
 #include <string>
-#include <vector>
 
 #include "inter/mesh/namesakes.h"
 #include "tests/diloco/coordinator/lone_region.h"

@@ -1,6 +1,5 @@
 #include "diloco/pacing/recommendation.h"
 
-#include <cmath>
 #include <limits>
 
 #include <gtest/gtest.h>

@@ -2,7 +2,6 @@
 
 #include <string>
 #include <variant>
-#include <vector>
 
 #include <gtest/gtest.h>
 

@@ -1,6 +1,5 @@
 #include "diloco/region/peers.h"
 
-#include <string>
 #include <variant>
 #include <vector>
 

@@ -1,7 +1,6 @@
 // What a member says in another one's name, which a lying one makes up: nobody could ever get it,
 // or nobody trained it. It counts for who holds what, and for nothing else.
 #include <chrono>
-#include <string>
 
 #include "tests/diloco/round/decider_fixture.h"
 

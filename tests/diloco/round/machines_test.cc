@@ -1,9 +1,7 @@
 // What acts on a region, one machine at a time: members a and b, no leader within reach.
-#include <map>
 #include <optional>
 #include <set>
 #include <string>
-#include <utility>
 #include <variant>
 #include <vector>
 

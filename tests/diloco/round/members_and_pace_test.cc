@@ -2,7 +2,6 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
-#include <set>
 
 #include "tests/diloco/cluster/cluster.h"
 #include "tests/diloco/round/expectations.h"

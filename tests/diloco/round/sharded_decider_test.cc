@@ -1,7 +1,6 @@
 // Which contributions a sharded round lists, and which rounds are sharded. Regions a to e, and
 // payloads of five shards: shard 0 is a's and b's to sum, shard 1 b's and c's, shard 4 e's and a's.
 #include <chrono>
-#include <initializer_list>
 #include <string>
 #include <vector>
 

@@ -3,7 +3,6 @@
 #include <cstdio>
 #include <exception>
 #include <optional>
-#include <string>
 
 #include <wan-sim/relay/relay.h>
 #include <wan-sim/scenario/scenario.h>

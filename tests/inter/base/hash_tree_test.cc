@@ -2,7 +2,6 @@
 
 #include <atomic>
 #include <bit>
-#include <numeric>
 
 #include <gtest/gtest.h>
 

@@ -5,8 +5,6 @@
 #include <gtest/gtest.h>
 #include <asio/io_context.hpp>
 
-#include <fstream>
-
 #include "inter/blob/blob_receiver.h"
 #include "inter/blob/blob_sender.h"
 #include "tests/support/temporary_directory.h"

@@ -1,7 +1,5 @@
 #include "intra/base/error.h"
 
-#include <cerrno>
-
 #include <gtest/gtest.h>
 
 namespace causeway::intra {

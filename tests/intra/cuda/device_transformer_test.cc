@@ -2,8 +2,6 @@
 // only the order of sums differs. In bf16 the device also keeps activations and the residual stream
 // in bf16, which the CPU keeps in fp32: tolerances are of that rounding, 2^-9 an element.
 
-#include <string>
-
 #include <gtest/gtest.h>
 
 #include "intra/cuda/step/device_transformer.h"

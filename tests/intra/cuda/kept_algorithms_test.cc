@@ -8,7 +8,6 @@
 #include <filesystem>
 #include <fstream>
 #include <string>
-#include <vector>
 
 #include "tests/intra/temporary_directory.h"
 #include "tests/support/captured_log.h"

@@ -6,7 +6,6 @@
 // wait for another, finds old values.
 #pragma once
 
-#include <cmath>
 #include <cstring>
 #include <deque>
 #include <functional>

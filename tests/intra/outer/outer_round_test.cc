@@ -5,7 +5,6 @@
 
 #include <cmath>
 
-#include "compression/codecs/payload.h"
 #include "diloco/files/error.h"
 #include "tests/intra/expect_refusal.h"
 #include "tests/intra/outer/outer_round_fixture.h"

@@ -1,12 +1,9 @@
-#include "intra/outer/reduce.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <algorithm>
 #include <limits>
 
-#include "compression/codecs/payload.h"
 #include "compression/codecs/payload_sum.h"
 #include "diloco/files/error.h"
 #include "tests/intra/outer/outer_round_fixture.h"

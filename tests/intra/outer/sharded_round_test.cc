@@ -1,6 +1,5 @@
 // Rounds whose record has the participants' sum, in shards, instead of their payloads.
 #include <algorithm>
-#include <limits>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

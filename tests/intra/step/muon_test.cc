@@ -8,7 +8,6 @@
 #include <random>
 #include <string>
 
-#include "intra/step/memory_need.h"
 #include "tests/golden/muon_golden.h"
 
 namespace causeway::intra {

@@ -8,7 +8,6 @@
 
 #include "diloco/files/file_io.h"
 #include "intra/base/mapped_file.h"
-#include "intra/outer/state_file.h"
 #include "tests/intra/expect_refusal.h"
 #include "tests/intra/step/state_on_disk.h"
 

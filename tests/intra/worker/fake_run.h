@@ -8,7 +8,6 @@
 
 #include <algorithm>
 #include <condition_variable>
-#include <fstream>
 #include <functional>
 #include <map>
 #include <mutex>

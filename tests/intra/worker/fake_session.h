@@ -5,7 +5,6 @@
 #include <iterator>
 #include <string>
 #include <utility>
-#include <vector>
 
 #include "tests/intra/worker/fake_run.h"
 

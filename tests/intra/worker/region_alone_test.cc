@@ -4,7 +4,6 @@
 
 #include <atomic>
 #include <optional>
-#include <set>
 
 #include "diloco/files/error.h"
 #include "tests/intra/worker/region_under_test.h"

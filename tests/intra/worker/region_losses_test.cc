@@ -3,10 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <atomic>
-#include <cmath>
-#include <set>
 
-#include "intra/published/checkpoint.h"
 #include "intra/worker/region_worker.h"
 #include "intra/worker/worker_result.h"
 #include "tests/intra/worker/region_under_test.h"

@@ -4,7 +4,6 @@
 #include <cstring>
 #include <fstream>
 #include <iterator>
-#include <system_error>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -1,4 +1,3 @@
-#include "wan-sim/packet/packet_wan.h"
 
 #include <gtest/gtest.h>
 

@@ -3,7 +3,6 @@
 #include <bit>
 #include <set>
 #include <string>
-#include <vector>
 
 #include "tests/wan-sim/relay/relay_fixture.h"
 #include "wan-sim/relay/link.h"

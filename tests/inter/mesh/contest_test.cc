@@ -1,10 +1,11 @@
 // When a region that connects again and again is taken for two.
+#include "inter/mesh/contest.h"
 
-#include <string>
+#include <chrono>
 
 #include <gtest/gtest.h>
 
-#include "inter/mesh/mesh_core.h"
+#include "inter/mesh/namesakes.h"
 
 namespace causeway::inter {
 namespace {
