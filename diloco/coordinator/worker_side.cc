@@ -32,6 +32,20 @@ std::int64_t whole_seconds(steady_clock::duration time) {
   return std::chrono::duration_cast<std::chrono::seconds>(time).count();
 }
 
+// Of an end by which a region has no part in the run any more; none: it has.
+std::optional<Errc> refusal_by(int exit_code) {
+  switch (exit_code) {
+    case 2:
+      return Errc::config_mismatch;
+    case 3:
+      return Errc::left_out;
+    case 4:
+      return Errc::lineage;
+    default:
+      return std::nullopt;
+  }
+}
+
 }  // namespace
 
 WorkerSide::WorkerSide(CoordinatorContext context)
@@ -67,33 +81,27 @@ asio::awaitable<void> WorkerSide::reopen() {
 }
 
 void WorkerSide::refuse(const RunOutcome& outcome) {
-  if (!server_) return;  // the coordinator ends before it could open it
-  switch (outcome.exit_code) {
-    case 2:
-      return server_->refuse(outcome.message, Errc::config_mismatch);
-    case 3:
-      return server_->refuse(outcome.message, Errc::left_out);
-    case 4:
-      return server_->refuse(outcome.message, Errc::lineage);
-    default:
-      return;
-  }
+  const std::optional<Errc> kind = refusal_by(outcome.exit_code);
+  if (!server_ || !kind) return;  // no server: the coordinator ends before it could open it
+  heard_refusal_ = is_attached_;
+  server_->refuse(outcome.message, *kind);
 }
 
 // It tries again within a second, and nobody else would tell it that it waits for nothing.
 asio::awaitable<void> WorkerSide::await_return_of_refused() {
   const std::string& before = context_.directory.files().earlier_phase();
   const bool was_there = has_attached_ || (!before.empty() && before != kPhaseDone);
-  const int code = context_.ending.outcome()->exit_code;
-  if (!server_ || is_attached_ || !was_there || code < 2 || code > 4) co_return;
+  const RunOutcome& outcome = *context_.ending.outcome();
+  if (!server_ || heard_refusal_ || !was_there || !refusal_by(outcome.exit_code)) co_return;
   spdlog::info("{}: ends; its worker, which is away, may return within {} s to be told why",
                context_.options.region, whole_seconds(kReturns));
   asio::steady_timer timer(context_.executor);
   const auto until = steady_clock::now() + kReturns;
-  while (!is_attached_ && !goodbye_cut_short_ && steady_clock::now() < until) {
+  while (!heard_refusal_ && !goodbye_cut_short_ && steady_clock::now() < until) {
     timer.expires_after(kLookEvery);
     co_await timer.async_wait(asio::use_awaitable);
   }
+  if (!heard_refusal_) refuse(outcome);  // ranks that came back without all the others
 }
 
 asio::awaitable<bool> WorkerSide::say_goodbye(std::function<void(const std::string&)> show) {

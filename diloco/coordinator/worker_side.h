@@ -108,6 +108,7 @@ class WorkerSide : public WorkerServerHandler {
   std::string no_room_ = {};                   // for the model of what attached last: what to set
   bool is_attached_ = false;                   // now
   bool has_attached_ = false;                  // since this process began
+  bool heard_refusal_ = false;                 // why it may not take part any more
   bool goodbye_cut_short_ = false;
   bool finish_unsigned_ = false;  // the disk would not take that it holds the end
   bool holds_another_ = false;    // at the end, than the run agreed on

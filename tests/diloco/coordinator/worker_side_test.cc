@@ -231,6 +231,46 @@ TEST_F(WorkerOfAProgram, IsNotAskedWhereItNamesNoTensors) {
   EXPECT_FALSE(region_.ending_.outcome());
 }
 
+// ---- The end of this region's part ----
+
+class RefusedWorker : public WorkerSideTest {
+ protected:
+  void SetUp() override {
+    WorkerSideTest::SetUp();
+    side_.open();
+    attach(whole_, whole_);
+  }
+  void TearDown() override { run(side_.stop()); }
+  // As the coordinator does that was removed from the run. The session ends with the refusal.
+  void end_part() {
+    region_.ending_.finish({3, "removed"});
+    side_.refuse(*region_.ending_.outcome());
+    if (side_.is_attached()) side_.on_worker_lost();
+  }
+
+  test::CapturedLog log_;
+};
+
+TEST_F(RefusedWorker, IsNotWaitedForOnceItHasHeardWhy) {
+  end_part();
+  run(side_.await_return_of_refused());
+  EXPECT_FALSE(log_.has("its worker, which is away")) << log_.text();
+}
+
+TEST_F(RefusedWorker, IsWaitedForUntilItIsBackWhereItWasAway) {
+  side_.on_worker_lost();
+  end_part();
+  bool has_waited = false;
+  asio::co_spawn(region_.loop_, side_.await_return_of_refused(),
+                 [&](std::exception_ptr) { has_waited = true; });
+  region_.loop_.restart();
+  while (!log_.has("its worker, which is away")) region_.loop_.run_one();
+  attach(whole_, whole_);
+  side_.on_worker_lost();
+  while (!has_waited) region_.loop_.run_one();
+  EXPECT_FALSE(side_.is_attached());
+}
+
 // ---- The end of a run ----
 
 class WorkerAtTheEnd : public WorkerSideTest {
