@@ -244,13 +244,28 @@ void WorkerSide::carry_out(const OrderRestore& action) {
   check_.hand_over(initial ? std::vector<inter::BlobId>{} : std::vector{snapshot.blob}, order);
 }
 
-// A disk that fails just now is no cause to leave the run, as the others do not wait for this any
-// more: once the run is over it is tried again.
+// Once it is signed: until then it is tried again when the run is over.
 void WorkerSide::carry_out(const OrderFinish& action) {
-  if (ended_otherwise({action.version, action.state})) return;
   if (!sign_end({action.version, action.state})) return;
   server_->finish(action.version);
   reached(ProtocolState::finish_ordered);
+}
+
+// A disk that fails just now is no cause to leave the run, as the others do not wait for this any
+// more.
+bool WorkerSide::sign_end(const Applied& end) {
+  try {
+    const bool otherwise = ended_otherwise(end);
+    if (!otherwise) context_.directory.ledger().save_finished(end.version, end.state);
+    finish_unsigned_ = false;
+    return !otherwise;
+  } catch (const std::system_error& error) {
+    if (!is_storage_failure(error)) throw;
+    if (!std::exchange(finish_unsigned_, true))
+      spdlog::warn("{}: cannot write that its worker holds the end ({}): tries again",
+                   context_.options.region, error.what());
+    return false;
+  }
 }
 
 // No record says what the last version is, but this region may have said so before. Where rounds
@@ -259,27 +274,16 @@ bool WorkerSide::ended_otherwise(const Applied& end) {
   const std::optional<Applied> before = context_.directory.ledger().finished();
   const bool same = !before || before->version != end.version || before->state == end.state;
   if (same || context_.protocol().revision() > 0) return false;
+  holds_another_ = true;
   const std::string message = fmt::format(
       "its worker's state of version {} ({}) is not the one with which this region ended ({}): its "
-      "checkpoints were changed since, or this machine fails. Take the model of another region; or "
-      "stop both processes, move checkpoints/ out of {}, and start them together with another "
-      "region's coordinator, to have the last rounds applied again",
+      "checkpoints were changed since, or this machine fails now, or failed then. Take the model "
+      "of another region; or stop both processes, move checkpoints/ and ledger/finished out of {}, "
+      "and start them together with another region's coordinator, to have the last rounds applied "
+      "again",
       end.version, to_hex(end.state), to_hex(before->state), context_.options.directory.string());
   context_.ending.finish({4, message});
   return true;
-}
-
-bool WorkerSide::sign_end(const Applied& end) {
-  try {
-    context_.directory.ledger().save_finished(end.version, end.state);
-    finish_unsigned_ = false;
-  } catch (const std::system_error& error) {
-    if (!is_storage_failure(error)) throw;
-    if (!std::exchange(finish_unsigned_, true))
-      spdlog::warn("{}: cannot write that its worker holds the end ({}): tries again",
-                   context_.options.region, error.what());
-  }
-  return !finish_unsigned_;
 }
 
 // The run is over. A worker that died before it saved the last rounds is given them again.

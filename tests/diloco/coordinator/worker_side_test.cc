@@ -378,8 +378,17 @@ TEST_F(WorkerAtTheEnd, EndsTheRegionWhereItIsNotTheOneThatThisRegionSigned) {
   side_.carry_out(OrderFinish{0, Digest{}});
   ASSERT_TRUE(region_.ending_.outcome());
   EXPECT_EQ(region_.ending_.outcome()->exit_code, 4);
-  EXPECT_THAT(region_.ending_.outcome()->message, ::testing::HasSubstr("move checkpoints/ out of"));
+  EXPECT_THAT(region_.ending_.outcome()->message,
+              ::testing::HasSubstr("move checkpoints/ and ledger/finished out of"));
   EXPECT_EQ(region_.directory_.ledger().finished(), (Applied{0, Digest{7}}));
+}
+
+TEST_F(WorkerAtTheEnd, SignsNoSecondStateOnceTheRunIsOver) {
+  region_.options_.goodbye = std::chrono::hours{1};
+  region_.directory_.ledger().save_finished(0, Digest{7});
+  come_back_with(Digest{});
+  EXPECT_EQ(region_.directory_.ledger().finished(), (Applied{0, Digest{7}}));
+  EXPECT_FALSE(is_seen_off()) << "the next start tells it why";
 }
 
 // The others would end meanwhile, and this region would wait for them after its return.
@@ -395,6 +404,18 @@ TEST_F(WorkerAtTheEnd, IsNoCauseToLeaveTheRunWhereTheDiskDoesNotTakeItsEndAtOnce
   region_.ending_.finish({0, ""});
   is_seen_off();
   EXPECT_EQ(region_.directory_.ledger().finished(), Applied{});
+}
+
+// What was signed before cannot be read then, either.
+TEST_F(WorkerAtTheEnd, IsNoCauseToLeaveTheRunWhereNoFileCanBeOpened) {
+  attach(whole_, whole_);
+  region_.directory_.ledger().save_finished(0, Digest{});
+  {
+    const test::NoMoreFiles no_files;
+    side_.carry_out(OrderFinish{0, Digest{}});
+  }
+  side_.carry_out(OrderFinish{0, Digest{}});
+  EXPECT_FALSE(region_.ending_.outcome());
 }
 
 // It may be on another host, with its result.
