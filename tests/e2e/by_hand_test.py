@@ -432,23 +432,33 @@ class Members(EndToEnd):
             child.send_signal(signal.SIGCONT)
         self.assertIn(self.newcomer, self.finish(add))
 
-    def test_a_worker_that_is_away_as_its_coordinator_hears_of_the_removal_is_told(self):
-        config = self.config(addresses=self.addresses, steps=20_000)
+    def remove_while_its_worker_is_away(self, ranks):
+        """Rank 0 of the last region comes back as its coordinator ends; further ranks are gone for good."""
+        config = self.config(workers=(1, 1, ranks), addresses=self.addresses, steps=20_000)
         region, directory = REGIONS[2], self.region_directory(REGIONS[0])
         first, *_ = [self.start("coordinator", config, "--region", name, "--directory", self.region_directory(name),
                                 "--found" if name == REGIONS[0] else "--join") for name in REGIONS[:2]]
         coordinator, worker = self.launch(config, region, "--join")
+        others = [self.start("worker", config, "--region", region, "--rank", rank, "--directory", self.region_directory(region))
+                  for rank in range(1, ranks)]
         wait_until(lambda: self.status(region).get("progress", {}).get("phase"), "its worker to report", coordinator)
         wait_until(lambda: self.run_causeway("members", "list", "--directory", directory).count("votes") == 3, "three votes", first)
         worker.send_signal(signal.SIGSTOP)
-        coordinator.kill()
-        coordinator.wait()
+        for child in (coordinator, *others):
+            child.kill()
+            child.wait()
         self.run_causeway("members", "remove", "--directory", directory, region)
         coordinator = self.start("coordinator", config, "--region", region, "--directory", self.region_directory(region))
         wait_until(lambda: "its worker, which is away" in coordinator.log.read_text(), "it to hear of that", coordinator)
         worker.send_signal(signal.SIGCONT)
         self.assertIn("removed from the run", self.finish(coordinator, code=3))
         self.assertIn("removed from the run", self.finish(worker, code=3))
+
+    def test_a_worker_that_is_away_as_its_coordinator_hears_of_the_removal_is_told(self):
+        self.remove_while_its_worker_is_away(ranks=1)
+
+    def test_a_rank_that_comes_back_alone_as_its_coordinator_hears_of_the_removal_is_told(self):
+        self.remove_while_its_worker_is_away(ranks=2)
 
 
 if __name__ == "__main__":
