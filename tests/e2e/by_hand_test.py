@@ -415,7 +415,8 @@ class Members(EndToEnd):
         self.assertIn("verified: one history", self.run_causeway(
             "verify", *map(self.region_directory, REGIONS), "--certificates", "certificates"))
 
-    def test_a_change_that_was_asked_for_while_nobody_led_is_asked_for_again(self):
+    def ask_while_nobody_leads(self, *change):
+        """The coordinators, of which all but the first are stopped, and the command, of which the first has heard."""
         config = self.config(addresses=self.addresses)
         directory = self.region_directory(REGIONS[0])
         first, *others = [self.start("coordinator", config, "--region", region, "--directory", self.region_directory(region),
@@ -426,11 +427,20 @@ class Members(EndToEnd):
         for child in others:
             child.send_signal(signal.SIGSTOP)
         wait_until(lambda: self.status(REGIONS[0])["leader"] == "", "nobody to lead", first)
-        add = self.start("members", "add", "--directory", directory, self.newcomer, self.addresses[self.newcomer])
-        wait_until(lambda: "cannot be changed while there is no leader" in first.log.read_text(), "it to be asked", add)
+        asking = self.start("members", change[0], "--directory", directory, *change[1:])
+        wait_until(lambda: "cannot be changed while there is no leader" in first.log.read_text(), "it to be asked", asking)
+        return first, others, asking
+
+    def test_a_change_that_was_asked_for_while_nobody_led_is_asked_for_again(self):
+        _, others, add = self.ask_while_nobody_leads("add", self.newcomer, self.addresses[self.newcomer])
         for child in others:
             child.send_signal(signal.SIGCONT)
         self.assertIn(self.newcomer, self.finish(add))
+
+    def test_whoever_asked_a_coordinator_that_is_gone_is_told_where_to_look(self):
+        first, _, remove = self.ask_while_nobody_leads("remove", REGIONS[2])
+        first.kill()
+        self.assertIn("was asked, and does not answer any more", self.finish(remove, code=3))
 
     def remove_while_its_worker_is_away(self, ranks):
         """Rank 0 of the last region comes back as its coordinator ends; further ranks are gone for good."""
