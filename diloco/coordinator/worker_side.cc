@@ -22,7 +22,7 @@ using std::chrono::milliseconds;
 using std::chrono::steady_clock;
 
 constexpr milliseconds kLookEvery{250};
-constexpr milliseconds kReturns{3'000};                 // a worker that has lost its coordinator
+constexpr milliseconds kReturns{5'000};                 // a worker that has lost its coordinator
 constexpr std::chrono::seconds kLookForResultEvery{5};  // it has to be read whole
 constexpr const char* kItsResult =
     "this region's worker, which has yet to write its result, perhaps to be started again";
