@@ -87,8 +87,14 @@ class Asking {
     try {
       diloco::ask_coordinator(directory_, change_);
       gone_ = false;
-    } catch (const std::system_error&) {
-      if (std::exchange(gone_, true)) throw;
+    } catch (const std::system_error& error) {
+      if (!std::exchange(gone_, true)) return;
+      throw std::system_error(
+          error.code(),
+          "the coordinator in " + directory_.string() +
+              " was asked, and does not answer any more: it ended, or cannot use its disk. The run "
+              "may take the change all the same: `causeway members list` in another region tells. "
+              "If it does not, ask there, or here once it runs again");
     }
   }
 

@@ -22,7 +22,7 @@ using std::chrono::milliseconds;
 using std::chrono::steady_clock;
 
 constexpr milliseconds kLookEvery{250};
-constexpr milliseconds kReturns{3'000};                 // a worker that has lost its coordinator
+constexpr milliseconds kReturns{5'000};                 // a worker that has lost its coordinator
 constexpr std::chrono::seconds kLookForResultEvery{5};  // it has to be read whole
 constexpr const char* kItsResult =
     "this region's worker, which has yet to write its result, perhaps to be started again";
@@ -30,6 +30,20 @@ constexpr const char* kItsSnapshot = "the snapshot of the last version to be sto
 
 std::int64_t whole_seconds(steady_clock::duration time) {
   return std::chrono::duration_cast<std::chrono::seconds>(time).count();
+}
+
+// Of an end by which a region has no part in the run any more; none: it has.
+std::optional<Errc> refusal_by(int exit_code) {
+  switch (exit_code) {
+    case 2:
+      return Errc::config_mismatch;
+    case 3:
+      return Errc::left_out;
+    case 4:
+      return Errc::lineage;
+    default:
+      return std::nullopt;
+  }
 }
 
 }  // namespace
@@ -67,33 +81,27 @@ asio::awaitable<void> WorkerSide::reopen() {
 }
 
 void WorkerSide::refuse(const RunOutcome& outcome) {
-  if (!server_) return;  // the coordinator ends before it could open it
-  switch (outcome.exit_code) {
-    case 2:
-      return server_->refuse(outcome.message, Errc::config_mismatch);
-    case 3:
-      return server_->refuse(outcome.message, Errc::left_out);
-    case 4:
-      return server_->refuse(outcome.message, Errc::lineage);
-    default:
-      return;
-  }
+  const std::optional<Errc> kind = refusal_by(outcome.exit_code);
+  if (!server_ || !kind) return;  // no server: the coordinator ends before it could open it
+  heard_refusal_ = is_attached_;
+  server_->refuse(outcome.message, *kind);
 }
 
 // It tries again within a second, and nobody else would tell it that it waits for nothing.
 asio::awaitable<void> WorkerSide::await_return_of_refused() {
   const std::string& before = context_.directory.files().earlier_phase();
   const bool was_there = has_attached_ || (!before.empty() && before != kPhaseDone);
-  const int code = context_.ending.outcome()->exit_code;
-  if (!server_ || is_attached_ || !was_there || code < 2 || code > 4) co_return;
+  const RunOutcome& outcome = *context_.ending.outcome();
+  if (!server_ || heard_refusal_ || !was_there || !refusal_by(outcome.exit_code)) co_return;
   spdlog::info("{}: ends; its worker, which is away, may return within {} s to be told why",
                context_.options.region, whole_seconds(kReturns));
   asio::steady_timer timer(context_.executor);
   const auto until = steady_clock::now() + kReturns;
-  while (!is_attached_ && !goodbye_cut_short_ && steady_clock::now() < until) {
+  while (!heard_refusal_ && !goodbye_cut_short_ && steady_clock::now() < until) {
     timer.expires_after(kLookEvery);
     co_await timer.async_wait(asio::use_awaitable);
   }
+  if (!heard_refusal_) refuse(outcome);  // ranks that came back without all the others
 }
 
 asio::awaitable<bool> WorkerSide::say_goodbye(std::function<void(const std::string&)> show) {
@@ -238,13 +246,28 @@ void WorkerSide::carry_out(const OrderRestore& action) {
   check_.hand_over(initial ? std::vector<inter::BlobId>{} : std::vector{snapshot.blob}, order);
 }
 
-// A disk that fails just now is no cause to leave the run, as the others do not wait for this any
-// more: once the run is over it is tried again.
+// Once it is signed: until then it is tried again when the run is over.
 void WorkerSide::carry_out(const OrderFinish& action) {
-  if (ended_otherwise({action.version, action.state})) return;
   if (!sign_end({action.version, action.state})) return;
   server_->finish(action.version);
   reached(ProtocolState::finish_ordered);
+}
+
+// A disk that fails just now is no cause to leave the run, as the others do not wait for this any
+// more.
+bool WorkerSide::sign_end(const Applied& end) {
+  try {
+    const bool otherwise = ended_otherwise(end);
+    if (!otherwise) context_.directory.ledger().save_finished(end.version, end.state);
+    finish_unsigned_ = false;
+    return !otherwise;
+  } catch (const std::system_error& error) {
+    if (!is_storage_failure(error)) throw;
+    if (!std::exchange(finish_unsigned_, true))
+      spdlog::warn("{}: cannot write that its worker holds the end ({}): tries again",
+                   context_.options.region, error.what());
+    return false;
+  }
 }
 
 // No record says what the last version is, but this region may have said so before. Where rounds
@@ -253,27 +276,16 @@ bool WorkerSide::ended_otherwise(const Applied& end) {
   const std::optional<Applied> before = context_.directory.ledger().finished();
   const bool same = !before || before->version != end.version || before->state == end.state;
   if (same || context_.protocol().revision() > 0) return false;
+  holds_another_ = true;
   const std::string message = fmt::format(
       "its worker's state of version {} ({}) is not the one with which this region ended ({}): its "
-      "checkpoints were changed since, or this machine fails. Take the model of another region; or "
-      "stop both processes, move checkpoints/ out of {}, and start them together with another "
-      "region's coordinator, to have the last rounds applied again",
+      "checkpoints were changed since, or this machine fails now, or failed then. Take the model "
+      "of another region; or stop both processes, move checkpoints/ and ledger/finished out of {}, "
+      "and start them together with another region's coordinator, to have the last rounds applied "
+      "again",
       end.version, to_hex(end.state), to_hex(before->state), context_.options.directory.string());
   context_.ending.finish({4, message});
   return true;
-}
-
-bool WorkerSide::sign_end(const Applied& end) {
-  try {
-    context_.directory.ledger().save_finished(end.version, end.state);
-    finish_unsigned_ = false;
-  } catch (const std::system_error& error) {
-    if (!is_storage_failure(error)) throw;
-    if (!std::exchange(finish_unsigned_, true))
-      spdlog::warn("{}: cannot write that its worker holds the end ({}): tries again",
-                   context_.options.region, error.what());
-  }
-  return !finish_unsigned_;
 }
 
 // The run is over. A worker that died before it saved the last rounds is given them again.

@@ -28,8 +28,7 @@ class WorkerSide : public WorkerServerHandler {
   asio::awaitable<void> reopen();
   // Tells it why it may not take part any more, if that is the outcome's reason.
   void refuse(const RunOutcome& outcome);
-  // The worker of a region that has no part in the run any more, if it is away, is waited for a
-  // moment, to be told.
+  // As above; but a worker that is away is waited for a moment, as it may come back to hear it.
   asio::awaitable<void> await_return_of_refused();
   // The run is over: waits until the worker has its result, which may have died before and come
   // back for it. False: it was waited for in vain.
@@ -108,6 +107,7 @@ class WorkerSide : public WorkerServerHandler {
   std::string no_room_ = {};                   // for the model of what attached last: what to set
   bool is_attached_ = false;                   // now
   bool has_attached_ = false;                  // since this process began
+  bool heard_refusal_ = false;                 // why it may not take part any more
   bool goodbye_cut_short_ = false;
   bool finish_unsigned_ = false;  // the disk would not take that it holds the end
   bool holds_another_ = false;    // at the end, than the run agreed on

@@ -7,8 +7,8 @@
 //   finished       version and digest that the worker was told to finish at, signed
 //   snapshot       version, digest and blob of the newest snapshot in the spool
 //
-// Each has a checksum. Whoever reads one that is damaged throws Errc::lineage naming it. Whoever
-// writes one has it on disk then.
+// Each has a checksum: reading one that is damaged throws Errc::lineage, which names it. What was
+// written is on disk.
 #pragma once
 
 #include <filesystem>

@@ -242,7 +242,12 @@ void RunEnd::end_well() {
   if (!names.empty()) {
     const std::string what =
         "the final state here (" + to_hex(applied->state) + ") differs from that of" + names;
-    if (outvoted) return region_.out.end(4, what);
+    if (outvoted)
+      return region_.out.end(
+          4, what +
+                 ". To have the last rounds applied again, move checkpoints/ and ledger/finished "
+                 "out of this region's directory, and start it together with another region's "
+                 "coordinator. If that ends in the same way, this machine fails");
     region_.out.note(Note::Severity::error, what + ", which most regions do not hold");
   }
   catch_up_.confirm_final_snapshot();

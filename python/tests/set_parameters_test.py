@@ -108,6 +108,13 @@ class Frozen(unittest.TestCase):
                 model.bias.data.fill_(step.round)
         self.assertEqual(sent, [[0, 0], [1, 1], [2, 2]])
 
+    def test_one_that_never_trains_may_have_the_name_of_one_that_does(self):
+        """Names are compared without those of wrappers: weight, and module.weight."""
+        model = torch.nn.Linear(2, 2)
+        model.module = torch.nn.Linear(2, 2).requires_grad_(False)  # a teacher
+        with a_run(*PLAN) as (worker, directory), Run(model, directory=directory) as run:
+            self.assertEqual([step.round for step in run], [0, 1])
+
 
 class Shared(unittest.TestCase):
     """share_memory(), and a model that is sent to another process, give tensors other memory than the worker knows."""

@@ -415,7 +415,8 @@ class Members(EndToEnd):
         self.assertIn("verified: one history", self.run_causeway(
             "verify", *map(self.region_directory, REGIONS), "--certificates", "certificates"))
 
-    def test_a_change_that_was_asked_for_while_nobody_led_is_asked_for_again(self):
+    def ask_while_nobody_leads(self, *change):
+        """The coordinators, of which all but the first are stopped, and the command, of which the first has heard."""
         config = self.config(addresses=self.addresses)
         directory = self.region_directory(REGIONS[0])
         first, *others = [self.start("coordinator", config, "--region", region, "--directory", self.region_directory(region),
@@ -426,29 +427,48 @@ class Members(EndToEnd):
         for child in others:
             child.send_signal(signal.SIGSTOP)
         wait_until(lambda: self.status(REGIONS[0])["leader"] == "", "nobody to lead", first)
-        add = self.start("members", "add", "--directory", directory, self.newcomer, self.addresses[self.newcomer])
-        wait_until(lambda: "cannot be changed while there is no leader" in first.log.read_text(), "it to be asked", add)
+        asking = self.start("members", change[0], "--directory", directory, *change[1:])
+        wait_until(lambda: "cannot be changed while there is no leader" in first.log.read_text(), "it to be asked", asking)
+        return first, others, asking
+
+    def test_a_change_that_was_asked_for_while_nobody_led_is_asked_for_again(self):
+        _, others, add = self.ask_while_nobody_leads("add", self.newcomer, self.addresses[self.newcomer])
         for child in others:
             child.send_signal(signal.SIGCONT)
         self.assertIn(self.newcomer, self.finish(add))
 
-    def test_a_worker_that_is_away_as_its_coordinator_hears_of_the_removal_is_told(self):
-        config = self.config(addresses=self.addresses, steps=20_000)
+    def test_whoever_asked_a_coordinator_that_is_gone_is_told_where_to_look(self):
+        first, _, remove = self.ask_while_nobody_leads("remove", REGIONS[2])
+        first.kill()
+        self.assertIn("was asked, and does not answer any more", self.finish(remove, code=3))
+
+    def remove_while_its_worker_is_away(self, ranks):
+        """Rank 0 of the last region comes back as its coordinator ends; further ranks are gone for good."""
+        config = self.config(workers=(1, 1, ranks), addresses=self.addresses, steps=20_000)
         region, directory = REGIONS[2], self.region_directory(REGIONS[0])
         first, *_ = [self.start("coordinator", config, "--region", name, "--directory", self.region_directory(name),
                                 "--found" if name == REGIONS[0] else "--join") for name in REGIONS[:2]]
         coordinator, worker = self.launch(config, region, "--join")
+        others = [self.start("worker", config, "--region", region, "--rank", rank, "--directory", self.region_directory(region))
+                  for rank in range(1, ranks)]
         wait_until(lambda: self.status(region).get("progress", {}).get("phase"), "its worker to report", coordinator)
         wait_until(lambda: self.run_causeway("members", "list", "--directory", directory).count("votes") == 3, "three votes", first)
         worker.send_signal(signal.SIGSTOP)
-        coordinator.kill()
-        coordinator.wait()
+        for child in (coordinator, *others):
+            child.kill()
+            child.wait()
         self.run_causeway("members", "remove", "--directory", directory, region)
         coordinator = self.start("coordinator", config, "--region", region, "--directory", self.region_directory(region))
         wait_until(lambda: "its worker, which is away" in coordinator.log.read_text(), "it to hear of that", coordinator)
         worker.send_signal(signal.SIGCONT)
         self.assertIn("removed from the run", self.finish(coordinator, code=3))
         self.assertIn("removed from the run", self.finish(worker, code=3))
+
+    def test_a_worker_that_is_away_as_its_coordinator_hears_of_the_removal_is_told(self):
+        self.remove_while_its_worker_is_away(ranks=1)
+
+    def test_a_rank_that_comes_back_alone_as_its_coordinator_hears_of_the_removal_is_told(self):
+        self.remove_while_its_worker_is_away(ranks=2)
 
 
 if __name__ == "__main__":

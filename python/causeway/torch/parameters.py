@@ -193,8 +193,8 @@ class Parameters:
         """The worker's buffers are for the parameters that entered. One that is frozen since still crosses: it may train again."""
         entered = {one.name for one in self.exchanged}
         new = {name for name, _ in trained(self.model)} - entered
-        now = {plain_name(name): p for name, p in self.model.named_parameters()}
-        if gone := entered - now.keys():
+        now = {(plain_name(name), id(p)) for name, p in self.model.named_parameters()}  # a frozen one may have the name of one that trains
+        if gone := entered - {name for name, _ in now}:
             raise ValueError(f"the model changed after it entered the run: the parameter {min(gone)} is gone. Prune, merge adapters and take "
                              "modules away before Run(...), or once the run is over")
         if new:
@@ -202,7 +202,7 @@ class Parameters:
         if moved := self.moved():
             raise ValueError(moved)
         for one in self.exchanged:
-            if now[one.name] is not one.parameter or not one.come_back():
+            if (one.name, id(one.parameter)) not in now or not one.come_back():
                 raise ValueError(f"the model changed after it entered the run: the parameter {one.name} was replaced. Move, "
                                  "wrap and convert the model before Run(...), and load into it without assign=True afterwards")
 

@@ -231,6 +231,46 @@ TEST_F(WorkerOfAProgram, IsNotAskedWhereItNamesNoTensors) {
   EXPECT_FALSE(region_.ending_.outcome());
 }
 
+// ---- The end of this region's part ----
+
+class RefusedWorker : public WorkerSideTest {
+ protected:
+  void SetUp() override {
+    WorkerSideTest::SetUp();
+    side_.open();
+    attach(whole_, whole_);
+  }
+  void TearDown() override { run(side_.stop()); }
+  // As the coordinator does that was removed from the run. The session ends with the refusal.
+  void end_part() {
+    region_.ending_.finish({3, "removed"});
+    side_.refuse(*region_.ending_.outcome());
+    if (side_.is_attached()) side_.on_worker_lost();
+  }
+
+  test::CapturedLog log_;
+};
+
+TEST_F(RefusedWorker, IsNotWaitedForOnceItHasHeardWhy) {
+  end_part();
+  run(side_.await_return_of_refused());
+  EXPECT_FALSE(log_.has("its worker, which is away")) << log_.text();
+}
+
+TEST_F(RefusedWorker, IsWaitedForUntilItIsBackWhereItWasAway) {
+  side_.on_worker_lost();
+  end_part();
+  bool has_waited = false;
+  asio::co_spawn(region_.loop_, side_.await_return_of_refused(),
+                 [&](std::exception_ptr) { has_waited = true; });
+  region_.loop_.restart();
+  while (!log_.has("its worker, which is away")) region_.loop_.run_one();
+  attach(whole_, whole_);
+  side_.on_worker_lost();
+  while (!has_waited) region_.loop_.run_one();
+  EXPECT_FALSE(side_.is_attached());
+}
+
 // ---- The end of a run ----
 
 class WorkerAtTheEnd : public WorkerSideTest {
@@ -348,8 +388,17 @@ TEST_F(WorkerAtTheEnd, EndsTheRegionWhereItIsNotTheOneThatThisRegionSigned) {
   side_.carry_out(OrderFinish{0, Digest{}});
   ASSERT_TRUE(region_.ending_.outcome());
   EXPECT_EQ(region_.ending_.outcome()->exit_code, 4);
-  EXPECT_THAT(region_.ending_.outcome()->message, ::testing::HasSubstr("move checkpoints/ out of"));
+  EXPECT_THAT(region_.ending_.outcome()->message,
+              ::testing::HasSubstr("move checkpoints/ and ledger/finished out of"));
   EXPECT_EQ(region_.directory_.ledger().finished(), (Applied{0, Digest{7}}));
+}
+
+TEST_F(WorkerAtTheEnd, SignsNoSecondStateOnceTheRunIsOver) {
+  region_.options_.goodbye = std::chrono::hours{1};
+  region_.directory_.ledger().save_finished(0, Digest{7});
+  come_back_with(Digest{});
+  EXPECT_EQ(region_.directory_.ledger().finished(), (Applied{0, Digest{7}}));
+  EXPECT_FALSE(is_seen_off()) << "the next start tells it why";
 }
 
 // The others would end meanwhile, and this region would wait for them after its return.
@@ -365,6 +414,18 @@ TEST_F(WorkerAtTheEnd, IsNoCauseToLeaveTheRunWhereTheDiskDoesNotTakeItsEndAtOnce
   region_.ending_.finish({0, ""});
   is_seen_off();
   EXPECT_EQ(region_.directory_.ledger().finished(), Applied{});
+}
+
+// What was signed before cannot be read then, either.
+TEST_F(WorkerAtTheEnd, IsNoCauseToLeaveTheRunWhereNoFileCanBeOpened) {
+  attach(whole_, whole_);
+  region_.directory_.ledger().save_finished(0, Digest{});
+  {
+    const test::NoMoreFiles no_files;
+    side_.carry_out(OrderFinish{0, Digest{}});
+  }
+  side_.carry_out(OrderFinish{0, Digest{}});
+  EXPECT_FALSE(region_.ending_.outcome());
 }
 
 // It may be on another host, with its result.
