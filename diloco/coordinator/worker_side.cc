@@ -278,11 +278,11 @@ bool WorkerSide::ended_otherwise(const Applied& end) {
   if (same || context_.protocol().revision() > 0) return false;
   holds_another_ = true;
   const std::string message = fmt::format(
-      "its worker's state of version {} ({}) is not the one with which this region ended ({}): its "
-      "checkpoints were changed since, or this machine fails now, or failed then. Take the model "
-      "of another region; or stop both processes, move checkpoints/ and ledger/finished out of {}, "
-      "and start them together with another region's coordinator, to have the last rounds applied "
-      "again",
+      "this region's worker holds a state of version {} ({}) that is not the one with which the "
+      "region ended ({}): its checkpoints were changed since, or this machine fails now, or failed "
+      "then. Take the model of another region; or stop both processes, move checkpoints/ and "
+      "ledger/finished out of {}, and start them together with another region's coordinator, to "
+      "have the last rounds applied again",
       end.version, to_hex(end.state), to_hex(before->state), context_.options.directory.string());
   context_.ending.finish({4, message});
   return true;
