@@ -1,4 +1,5 @@
 // Sums in bfloat16 on a device, played on the CPU.
+#include "intra/cuda/step/device_bf16_sums.h"
 
 #include <gtest/gtest.h>
 

@@ -1,3 +1,4 @@
+#include "intra/outer/reduce.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

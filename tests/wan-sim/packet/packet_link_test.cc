@@ -1,3 +1,4 @@
+#include "wan-sim/link/packet_link.h"
 
 #include <gtest/gtest.h>
 
