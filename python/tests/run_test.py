@@ -210,7 +210,7 @@ class WrongUse(unittest.TestCase):
     def test_what_cannot_be_trained_is_named(self):
         import torch
         self.refused("is on the meta device", torch.nn.Linear(2, 2, device="meta"))
-        self.refused("float64: a run takes", torch.nn.Linear(2, 2, dtype=torch.float64))
+        self.refused("float64, and a run takes .*: call model.float", torch.nn.Linear(2, 2, dtype=torch.float64))
         expanded = torch.nn.Linear(2, 2)
         expanded.bias = torch.nn.Parameter(torch.zeros(1).expand(2))
         self.refused("bias shows one element in several places", expanded)
