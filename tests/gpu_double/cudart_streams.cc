@@ -222,7 +222,9 @@ cudaError_t cudaDeviceSynchronize() {
   bool spoilt = false;
   for (CUstream_st* stream : streams().all) spoilt = spoil(stream) || spoilt;
   if (spoilt) return cudaErrorStreamCaptureUnsupported;
-  for (CUstream_st* stream : streams().all) wait_for(lock, *stream, stream->asked());
+  // Those of other GPUs may wait for this thread's part in a sum. Other threads may change the set.
+  for (CUstream_st* stream : std::set(streams().all))
+    if (stream->device == chosen) wait_for(lock, *stream, stream->asked());
   return cudaSuccess;
 }
 cudaError_t cudaStreamWaitEvent(cudaStream_t stream, cudaEvent_t event, unsigned) {
