@@ -208,6 +208,21 @@ TEST(Doubles, AStreamOfAnotherGpuIsRefused) {
   ASSERT_EQ(cudaSetDevice(0), cudaSuccess);
 }
 
+// That one's work may wait for what this thread does next.
+TEST(Doubles, FreeingWaitsForNoOtherGpu) {
+  ASSERT_EQ(cudaSetDevice(1), cudaSuccess);
+  const Stream stream;
+  int asked = 0;
+  ASSERT_TRUE(gpu_double::enqueue_until_done(stream.get(), [&asked] { return ++asked > 2; }));
+  ASSERT_EQ(cudaSetDevice(0), cudaSuccess);
+  { const DeviceArray<float> freed(1); }
+  EXPECT_EQ(asked, 0);
+  ASSERT_EQ(cudaSetDevice(1), cudaSuccess);
+  stream.synchronize();
+  EXPECT_EQ(asked, 3);
+  ASSERT_EQ(cudaSetDevice(0), cudaSuccess);
+}
+
 // Products whose c has `stride`: whether the backend throws.
 bool is_refused(std::int64_t stride, std::size_t shift_bytes = 0, std::int64_t count = 1,
                 intra::cuda::Product::Epilogue epilogue = {}) {
