@@ -87,7 +87,8 @@ void WorkerSide::refuse(const RunOutcome& outcome) {
   server_->refuse(outcome.message, *kind);
 }
 
-// It tries again within a second, and nobody else would tell it that it waits for nothing.
+// A worker that is away tries again within a second. Nobody else would tell it that it waits for
+// nothing.
 asio::awaitable<void> WorkerSide::await_return_of_refused() {
   const std::string& before = context_.directory.files().earlier_phase();
   const bool was_there = has_attached_ || (!before.empty() && before != kPhaseDone);
@@ -270,8 +271,8 @@ bool WorkerSide::sign_end(const Applied& end) {
   }
 }
 
-// No record says what the last version is, but this region may have said so before. Where rounds
-// were taken back, that was perhaps of others.
+// No record has the state of the last version, but this region may have signed one before. If
+// rounds were taken back since, that one says nothing.
 bool WorkerSide::ended_otherwise(const Applied& end) {
   const std::optional<Applied> before = context_.directory.ledger().finished();
   const bool same = !before || before->version != end.version || before->state == end.state;

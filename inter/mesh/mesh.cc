@@ -57,7 +57,8 @@ namespace {
 
 // By errno; 0: another error.
 std::string advice_to_listen(int error, std::uint16_t port) {
-  if (error == EACCES && port < 1024) return "ports below 1024 are root's: give one from 1024 on";
+  if (error == EACCES && port > 0 && port < 1024)
+    return "ports below 1024 are root's: give one from 1024 on";
   if (error == EACCES)
     return "a rule of this host forbids it (SELinux, net.ipv4.ip_unprivileged_port_start): give "
            "another port, or change the rule";

@@ -309,6 +309,7 @@ std::string why_not_listening(std::uint16_t port, int error) {
 TEST(Endpoint, WhatForbidsAPortIsNamedByItsNumber) {
   EXPECT_THAT(why_not_listening(443, EACCES), HasSubstr("ports below 1024 are root's"));
   EXPECT_THAT(why_not_listening(7700, EACCES), HasSubstr("ip_unprivileged_port_start"));
+  EXPECT_THAT(why_not_listening(0, EACCES), HasSubstr("a rule of this host"));
 }
 
 }  // namespace
