@@ -1,8 +1,12 @@
 """A run of three regions that trains for as long as a test needs, and followers beside it."""
+import itertools
+import re
 import signal
 
 from harness import REGIONS, read_json, wait_until
 from run_by_hand import RunByHand
+
+CHECKPOINT_ROUNDS = 2  # from one snapshot to the next, as in the harness's configuration
 
 
 class FollowedRun(RunByHand):
@@ -40,21 +44,31 @@ class FollowedRun(RunByHand):
         return (self.served.joinpath(*(place or ("current",))) / "model.safetensors").read_bytes()
 
     def stand_still(self, version):
-        """The run at some version, with what it needs to go on."""
-        wait_until(lambda: self.version(REGIONS[0]) >= version and (self.region_directory(REGIONS[0]) / "ledger" / "snapshot").exists(),
-                   "some rounds", self.coordinators[0])
+        """The run at some version or later: each region has the same snapshot, and no worker has reached the round of the next one."""
+        wait_until(lambda: self.is_still(version), "the same snapshot in all regions", self.coordinators[0])
+
+    def is_still(self, version):
+        snapshots = {self.snapshot_version(region) for region in REGIONS}
+        if len(snapshots) > 1 or min(snapshots) < version:
+            return False
         for worker in self.workers:
             worker.send_signal(signal.SIGSTOP)
-        wait_until(self.settled, "what was under way from the workers to arrive", self.coordinators[0])
+        if max(self.applied(worker) for worker in self.workers) < min(snapshots) + CHECKPOINT_ROUNDS:
+            return True
+        for worker in self.workers:
+            worker.send_signal(signal.SIGCONT)
+        return False
 
-    def settled(self):
-        """No snapshot came to a region from one answer of all coordinators to the next, and none is being copied."""
-        places = [self.region_directory(region) for region in REGIONS]
-        def snapshots():
-            self.ask_all()
-            return [(place / "ledger" / "snapshot").read_bytes() for place in places if (place / "ledger" / "snapshot").exists()]
-        return snapshots() == snapshots() and not any(draft for place in places for draft in (place / "spool").glob("draft-*"))
+    def snapshot_version(self, region):
+        """Of the snapshot that the region offers: the first field of ledger/snapshot, a Protobuf message after 12 bytes of checksum."""
+        path = self.region_directory(region) / "ledger" / "snapshot"
+        if not path.exists():
+            return 0
+        tag, *rest = path.read_bytes()[12:]
+        self.assertEqual(tag, 0x08)
+        digits = [*itertools.takewhile(lambda byte: byte & 0x80, rest)]
+        return sum((byte & 0x7F) << 7 * place for place, byte in enumerate(rest[:len(digits) + 1]))
 
-    def ask_all(self):
-        """A coordinator that has answered has read what its worker had said before, however busy the machine is."""
-        self.assertRegex(self.run_causeway("status", *self.addresses.values(), "--as", REGIONS[0]), r"all: \d+ rounds")
+    def applied(self, worker):
+        """The last round that the worker has applied. It says so before it writes what is to be saved."""
+        return max(map(int, re.findall(r"round (\d+) applied", worker.log.read_text())), default=0)
