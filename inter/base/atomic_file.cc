@@ -39,11 +39,13 @@ std::filesystem::path directory_of(const std::filesystem::path& path) {
 AtomicFile::AtomicFile(std::filesystem::path path, Through through)
     : directory_(directory_of(path), O_RDONLY | O_DIRECTORY),
       name_(path.filename()),
-      temporary_(temporary_name(name_)),
-      gathered_(through == Through::disk ? std::optional<PageBuffer>(kPieceBytes) : std::nullopt),
-      file_(directory_, temporary_, O_WRONLY | O_CREAT | O_EXCL) {
-  file_.lock();  // so that remove_leftovers() lets it be
-  if (gathered_ && !file_.pass_cache(true)) gathered_.reset();
+      gathered_(through == Through::disk ? std::optional<PageBuffer>(kPieceBytes) : std::nullopt) {
+  do {  // a remove_leftovers() elsewhere lets it be from the lock on, and may have come before
+    temporary_ = temporary_name(name_);
+    file_.emplace(directory_, temporary_, O_WRONLY | O_CREAT | O_EXCL);
+    file_->wait_for_lock();
+  } while (!file_->has_name());
+  if (gathered_ && !file_->pass_cache(true)) gathered_.reset();
 }
 
 AtomicFile::~AtomicFile() {
@@ -53,11 +55,11 @@ AtomicFile::~AtomicFile() {
 void AtomicFile::reserve(std::uint64_t size) {
   assert(size_ == 0);
   reserved_ = size;
-  file_.reserve(size);
+  file_->reserve(size);
 }
 
 void AtomicFile::append(std::span<const std::byte> bytes) {
-  if (!gathered_) file_.write_at(size_, bytes);
+  if (!gathered_) file_->write_at(size_, bytes);
   size_ += bytes.size();
   if (!gathered_) return;
   const std::span<std::byte> room = gathered_->bytes();
@@ -69,7 +71,7 @@ void AtomicFile::append(std::span<const std::byte> bytes) {
     gathered_bytes_ += piece.size();
     bytes = bytes.subspan(piece.size());
     if (gathered_bytes_ == room.size()) {
-      file_.write_at(size_ - bytes.size() - room.size(), room, bytes.size());
+      file_->write_at(size_ - bytes.size() - room.size(), room, bytes.size());
       gathered_bytes_ = 0;
     }
   }
@@ -82,7 +84,7 @@ std::size_t AtomicFile::write_pieces(std::uint64_t offset, std::span<const std::
   take_turns(count, [&](std::size_t piece, std::size_t thread) {
     const std::size_t begin = piece * kPieceBytes;
     std::memcpy(buffers[thread].data(), &bytes[begin], kPieceBytes);
-    file_.write_at(offset + begin, buffers[thread], bytes.size() - begin - kPieceBytes);
+    file_->write_at(offset + begin, buffers[thread], bytes.size() - begin - kPieceBytes);
   });
   return count * kPieceBytes;
 }
@@ -90,26 +92,26 @@ std::size_t AtomicFile::write_pieces(std::uint64_t offset, std::span<const std::
 // The end of a file may be no whole page.
 void AtomicFile::write_gathered() {
   if (!gathered_) return;
-  file_.pass_cache(false);
-  file_.write_at(size_ - gathered_bytes_, gathered_->bytes().first(gathered_bytes_));
+  file_->pass_cache(false);
+  file_->write_at(size_ - gathered_bytes_, gathered_->bytes().first(gathered_bytes_));
   gathered_.reset();
 }
 
 void AtomicFile::overwrite(std::uint64_t offset, std::span<const std::byte> bytes) {
   assert(offset + bytes.size() <= size_);
   write_gathered();
-  file_.write_at(offset, bytes);
+  file_->write_at(offset, bytes);
 }
 
 void AtomicFile::sync() {
   write_gathered();
-  file_.sync();
+  file_->sync();
 }
 
 void AtomicFile::commit(Durability durability) {
   write_gathered();
-  if (size_ < reserved_) file_.resize(size_);
-  if (durability == Durability::on_disk) file_.sync();
+  if (size_ < reserved_) file_->resize(size_);
+  if (durability == Durability::on_disk) file_->sync();
   directory_.rename(temporary_, name_);
   committed_ = true;
   if (durability == Durability::on_disk) directory_.sync();
@@ -156,9 +158,10 @@ void remove_leftovers_if(
     const std::filesystem::path name = entry.path().filename();
     const bool regular = entry.symlink_status().type() == std::filesystem::file_type::regular;
     try {
-      if (regular && is_ours(entry) && File(open, name, O_WRONLY | O_NOFOLLOW).lock())
-        open.remove(name);
-    } catch (const std::system_error&) {  // it was renamed meanwhile, or is not ours
+      if (!regular || !is_ours(entry)) continue;
+      File found(open, name, O_WRONLY | O_NOFOLLOW);
+      if (found.lock()) open.remove(name);  // before another can lock it
+    } catch (const std::system_error&) {    // it was renamed meanwhile, or is not ours
     }
   }
 }
@@ -170,14 +173,12 @@ void remove_leftovers(const std::filesystem::path& directory) {
                       [](const auto& file) { return file.path().extension() == kTemporary; });
 }
 
-// Another program may have just created one, and not locked it yet: that is empty.
 void remove_leftovers_of(const std::filesystem::path& file) {
   const std::string begin = file.filename().string() + ".";
   const std::size_t size = begin.size() + 2 * kRandomBytes + kTemporary.size();
   remove_leftovers_if(directory_of(file), [&begin, size](const auto& found) {
     const std::string name = found.path().filename().string();
-    return name.size() == size && name.starts_with(begin) && name.ends_with(kTemporary) &&
-           found.file_size() > 0;
+    return name.size() == size && name.starts_with(begin) && name.ends_with(kTemporary);
   });
 }
 

@@ -48,7 +48,7 @@ class AtomicFile {
   // What is appended and not written yet, on its way to a disk.
   std::optional<PageBuffer> gathered_;
   std::size_t gathered_bytes_ = 0;
-  File file_;
+  std::optional<File> file_;
   std::uint64_t size_ = 0, reserved_ = 0;
   bool committed_ = false;
 };

@@ -110,6 +110,11 @@ std::optional<std::uint64_t> File::regular_size() const {
   return static_cast<std::uint64_t>(status.st_size);
 }
 
+bool File::has_name() const noexcept {
+  struct stat status {};
+  return ::fstat(descriptor_, &status) != 0 || status.st_nlink > 0;
+}
+
 bool File::lock() {
   return ::flock(descriptor_, LOCK_EX | LOCK_NB) == 0;
 }

@@ -63,6 +63,7 @@ class File {
   // offset and size are multiples of kPageBytes. False: the file system has no way past it.
   bool pass_cache(bool past) noexcept;
   std::optional<std::uint64_t> regular_size() const;  // nothing: it is something else
+  bool has_name() const noexcept;                     // false: it was removed
   // False: another descriptor holds it, here or elsewhere. It ends with this descriptor.
   bool lock();
   // The same, once nobody else holds it. At once, and without it, where the file system gives none:

@@ -9,11 +9,13 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <atomic>
 #include <fstream>
 #include <iterator>
 #include <map>
 #include <string>
 #include <system_error>
+#include <thread>
 #include <vector>
 
 #include <gtest/gtest.h>
@@ -211,10 +213,25 @@ TEST(Leftovers, OfOneFileAreNoOthersFiles) {
                            "ab.bin.0123456789abcdef.tmp", "a.bin"}) {
     write(directory.path() / name, "text");
   }
-  write(directory.path() / "a.bin.fedcba9876543210.tmp", "");  // which another has just created
   remove_leftovers_of(directory.path() / "a.bin");
   EXPECT_FALSE(fs::exists(directory.path() / "a.bin.0123456789abcdef.tmp"));
-  EXPECT_EQ(files_in(directory.path()), 5U);
+  EXPECT_EQ(files_in(directory.path()), 4U);
+}
+
+TEST(Leftovers, AreNeverFilesThatSomebodyCreatesMeanwhile) {
+  const test::TemporaryDirectory directory;
+  std::atomic<bool> over = false;
+  std::thread cleaner([&] {
+    while (!over) remove_leftovers(directory.path());
+  });
+  for (int i = 0; i < 1000; ++i) {
+    AtomicFile file(directory.path() / "state");
+    file.append(bytes_of("new"));
+    EXPECT_NO_THROW(file.commit(Durability::visible));
+  }
+  over = true;
+  cleaner.join();
+  EXPECT_EQ(content_of(directory.path() / "state"), "new");
 }
 
 }  // namespace
