@@ -154,7 +154,7 @@ class Launch(RunByHand):
         # Started again without its coordinator, the worker would wait until the job is killed.
         worker = "[[ $* != *--kill-on-bad-exit* ]] || { echo >> worker; (($(wc -l < worker) > 1)) || exit 1; }"
         tools, script = self.slurm_script(f"{worker}; exec sleep 1000")
-        wait_until((tools / "worker").exists, "the worker to die", script)
+        wait_until(lambda: (tools / "worker").exists() and len((tools / "steps").read_text().split()) > 1, "the worker to die beside its coordinator", script)
         script.send_signal(signal.SIGUSR1)  # time is up
         self.finish(script, code=124)
         _, script = self.slurm_script(f"{worker}; if [[ $* == *--gres* ]]; then until [ -e worker ]; do sleep 0.01; done; exit 3; fi; exec sleep 1000")
