@@ -9,7 +9,6 @@ namespace causeway::wan_sim {
 namespace {
 
 using std::chrono::milliseconds;
-using std::chrono::seconds;
 
 constexpr double kHighGain = 2.885;  // 2 / ln 2
 constexpr double kDrainGain = 1 / kHighGain;
@@ -20,7 +19,7 @@ constexpr int kBandwidthRounds = 10;
 constexpr double kFullGrowth = 1.25;
 constexpr int kFullRounds = 3;
 constexpr double kProbeWindow = 4;
-constexpr Time kMinRttLife = seconds{10};
+constexpr Time kMinRttLife = std::chrono::seconds{10};
 constexpr Time kProbeLength = milliseconds{200};
 // Three bursts beyond the product, so that delayed acknowledgements do not starve the sender.
 constexpr double kExtra = 6;

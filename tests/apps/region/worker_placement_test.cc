@@ -68,7 +68,7 @@ TEST(WorkerPlacementsOfAHostOf, OneNodeChangeNothing) {
 
 TEST(CoreLists, AreReadAsTheKernelWritesThem) {
   EXPECT_EQ(parse_cores("0-2,8"), (Cores{0, 1, 2, 8}));
-  EXPECT_EQ(to_string({0, 1, 2, 8, 10, 11}), "0-2,8,10-11");
+  EXPECT_EQ(to_string(Cores{0, 1, 2, 8, 10, 11}), "0-2,8,10-11");
   for (const char* wrong : {"a", "3-1", "1-", "0-99999999", "-1", "1,,2"})
     EXPECT_FALSE(parse_cores(wrong).has_value()) << wrong;
 }

@@ -15,8 +15,6 @@ namespace causeway::compression {
 namespace {
 
 constexpr float kInfinity = std::numeric_limits<float>::infinity();
-constexpr float kLargest = std::numeric_limits<float>::max();
-constexpr float kSmallest = std::numeric_limits<float>::denorm_min();
 
 TEST(Ufloat16, RoundsToNearestWithTiesToEven) {
   EXPECT_EQ(ufloat16_nearest(1.0F), 0x7F00);

@@ -16,8 +16,6 @@
 namespace causeway::compression {
 namespace {
 
-constexpr float kLargest = std::numeric_limits<float>::max();
-constexpr float kSmallest = std::numeric_limits<float>::denorm_min();
 constexpr EncodeKey kKey{.seed = 3, .round = 17, .region = 2, .first_element = 40 * kChunk};
 
 std::error_code decode_code(const Codec& codec, std::span<const std::byte> bytes, Floats& sum) {

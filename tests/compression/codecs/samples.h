@@ -5,6 +5,7 @@
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
+#include <limits>
 #include <numbers>
 #include <numeric>
 #include <utility>
@@ -13,6 +14,9 @@
 namespace causeway::compression {
 
 using Floats = std::vector<float>;
+
+inline constexpr float kLargest = std::numeric_limits<float>::max();
+inline constexpr float kSmallest = std::numeric_limits<float>::denorm_min();  // above 0
 
 // SplitMix64 of a counter.
 inline std::uint64_t mix(std::uint64_t x) {

@@ -5,7 +5,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <limits>
 
 #include "compression/base/float16.h"
 #include "compression/base/scale.h"
@@ -16,9 +15,6 @@ namespace causeway::compression {
 namespace {
 
 using Bytes = std::vector<std::byte>;
-
-constexpr float kLargest = std::numeric_limits<float>::max();
-constexpr float kSmallest = std::numeric_limits<float>::denorm_min();
 
 std::unique_ptr<ValueFormat> make(const std::string& spec) {
   Spec parts("dense:" + spec);

@@ -10,7 +10,7 @@ namespace {
 using namespace std::chrono_literals;
 
 // 11.584 Mbit/s of payload: a full packet of 1500 bytes takes a millisecond.
-LinkProfile profile_of(std::chrono::microseconds delay) {
+LinkProfile delayed_by(std::chrono::microseconds delay) {
   LinkProfile profile;
   profile.rate_bytes_per_s = 1448e3;
   profile.delay = delay;
@@ -18,7 +18,7 @@ LinkProfile profile_of(std::chrono::microseconds delay) {
 }
 
 TEST(PacketLink, ChargesAFullPacketItsPayloadAndAddsTheDelay) {
-  PacketLink link(profile_of(10ms), 1);
+  PacketLink link(delayed_by(10ms), 1);
   EXPECT_EQ(link.offer(1500, 1s).leaves, std::vector<Time>{1s + 11ms});
   EXPECT_EQ(link.offer(1500, 1s).leaves, std::vector<Time>{1s + 12ms});
   EXPECT_EQ(link.offer(750, 1s).leaves, std::vector<Time>{1s + 12500us});
@@ -26,7 +26,7 @@ TEST(PacketLink, ChargesAFullPacketItsPayloadAndAddsTheDelay) {
 }
 
 TEST(PacketLink, DropsWhatFindsTheQueueFull) {
-  LinkProfile profile = profile_of(0ms);
+  LinkProfile profile = delayed_by(0ms);
   profile.queue_bytes = 64 * 1448;
   PacketLink link(profile, 1);
   int passed = 0;
@@ -38,7 +38,7 @@ TEST(PacketLink, DropsWhatFindsTheQueueFull) {
 }
 
 TEST(PacketLink, AQueueInMillisecondsFollowsTheRate) {
-  LinkProfile profile = profile_of(0ms);
+  LinkProfile profile = delayed_by(0ms);
   profile.queue = 100ms;
   EXPECT_EQ(profile.queue_limit_bytes(), 144'800U);
   profile.rate_bytes_per_s *= 10;
@@ -46,7 +46,7 @@ TEST(PacketLink, AQueueInMillisecondsFollowsTheRate) {
 }
 
 TEST(PacketLink, LosesReordersDuplicatesAndSpoilsAsOftenAsAsked) {
-  LinkProfile profile = profile_of(20ms);
+  LinkProfile profile = delayed_by(20ms);
   profile.rate_bytes_per_s = 1e9;
   profile.loss = independent_loss(0.1);
   profile.reorder = 0.2;
@@ -54,8 +54,8 @@ TEST(PacketLink, LosesReordersDuplicatesAndSpoilsAsOftenAsAsked) {
   profile.corrupt = 0.02;
   PacketLink link(profile, 7);
   double lost = 0, early = 0, twice = 0, spoilt = 0;
-  constexpr int kPackets = 20'000;
-  for (int i = 0; i < kPackets; ++i) {
+  constexpr int kOffered = 20'000;
+  for (int i = 0; i < kOffered; ++i) {
     const Time now = i * 1s;
     const auto fate = link.offer(1500, now);
     lost += fate.leaves.empty();
@@ -63,14 +63,14 @@ TEST(PacketLink, LosesReordersDuplicatesAndSpoilsAsOftenAsAsked) {
     twice += fate.leaves.size() == 2;
     spoilt += fate.corrupt_at.has_value();
   }
-  EXPECT_NEAR(lost / kPackets, 0.1, 0.01);
-  EXPECT_NEAR(early / kPackets, 0.2 * 0.9, 0.01);
-  EXPECT_NEAR(twice / kPackets, 0.05 * 0.9, 0.005);
-  EXPECT_NEAR(spoilt / kPackets, 0.02 * 0.9, 0.005);
+  EXPECT_NEAR(lost / kOffered, 0.1, 0.01);
+  EXPECT_NEAR(early / kOffered, 0.2 * 0.9, 0.01);
+  EXPECT_NEAR(twice / kOffered, 0.05 * 0.9, 0.005);
+  EXPECT_NEAR(spoilt / kOffered, 0.02 * 0.9, 0.005);
 }
 
 TEST(PacketLink, JitterKeepsTheOrder) {
-  LinkProfile profile = profile_of(20ms);
+  LinkProfile profile = delayed_by(20ms);
   profile.jitter = {JitterShape::normal, 5ms};
   PacketLink link(profile, 3);
   Time last{0};
@@ -83,7 +83,7 @@ TEST(PacketLink, JitterKeepsTheOrder) {
 }
 
 TEST(PacketLink, FreeJitterDelaysEachPacketByItselfAndLetsThemOvertake) {
-  LinkProfile profile = profile_of(20ms);
+  LinkProfile profile = delayed_by(20ms);
   profile.rate_bytes_per_s = 1e9;
   profile.jitter.scale = 5ms;
   profile.jitter_reorders = true;
@@ -103,7 +103,7 @@ TEST(PacketLink, FreeJitterDelaysEachPacketByItselfAndLetsThemOvertake) {
 }
 
 TEST(PacketLink, ABlackHoleSwallowsAndAStallHolds) {
-  PacketLink link(profile_of(0ms), 1);
+  PacketLink link(delayed_by(0ms), 1);
   link.black_hole(true);
   EXPECT_TRUE(link.offer(1500, 1s).leaves.empty());
   link.black_hole(false);
@@ -113,7 +113,7 @@ TEST(PacketLink, ABlackHoleSwallowsAndAStallHolds) {
   stopped.rate_bytes_per_s = 0;
   link.change(stopped, 5s);
   EXPECT_TRUE(link.offer(1500, 5s).leaves.empty());
-  link.change(profile_of(0ms), 6s);
+  link.change(delayed_by(0ms), 6s);
   EXPECT_EQ(link.offer(1500, 7s).leaves, std::vector<Time>{7001ms});
 }
 

@@ -15,15 +15,15 @@ TEST_F(RelayTest, DeliversEveryByteInOrderUnderJitterAndStalls) {
   profile.stall = 5ms;
   profile.queue_bytes = 128 * 1024;
   use(profile);
-  constexpr std::size_t kConnections = 4, kBytes = 3'000'000;
+  constexpr std::size_t kConnections = 4, kBytesEach = 3'000'000;
   std::vector<std::pair<tcp::socket, tcp::socket>> pairs;
   for (std::size_t i = 0; i < kConnections; ++i) pairs.push_back(connected());
   std::vector<std::string> sent(2 * kConnections), received(2 * kConnections);
   std::vector<std::error_code> errors(2 * kConnections);
   std::vector<asio::awaitable<void>> all;
   for (std::size_t i = 0; i < kConnections; ++i) {
-    sent[2 * i] = noise(kBytes + i, i);
-    sent[2 * i + 1] = noise(kBytes / 2 + i, 100 + i);
+    sent[2 * i] = noise(kBytesEach + i, i);
+    sent[2 * i + 1] = noise(kBytesEach / 2 + i, 100 + i);
     all.push_back(send_and_finish(pairs[i].first, sent[2 * i]));
     all.push_back(send_and_finish(pairs[i].second, sent[2 * i + 1]));
     all.push_back(receive_all(pairs[i].second, received[2 * i], errors[2 * i]));
