@@ -244,7 +244,7 @@ class RefusedWorker : public WorkerSideTest {
   // As the coordinator does that was removed from the run. The session ends with the refusal.
   void end_part() {
     region_.ending_.finish({3, "removed"});
-    side_.refuse(*region_.ending_.outcome());
+    side_.farewell().refuse(*region_.ending_.outcome());
     if (side_.is_attached()) side_.on_worker_lost();
   }
 
@@ -253,7 +253,7 @@ class RefusedWorker : public WorkerSideTest {
 
 TEST_F(RefusedWorker, IsNotWaitedForOnceItHasHeardWhy) {
   end_part();
-  run(side_.await_return_of_refused());
+  run(side_.farewell().await_return_of_refused());
   EXPECT_FALSE(log_.has("its worker, which is away")) << log_.text();
 }
 
@@ -261,7 +261,7 @@ TEST_F(RefusedWorker, IsWaitedForUntilItIsBackWhereItWasAway) {
   side_.on_worker_lost();
   end_part();
   bool has_waited = false;
-  asio::co_spawn(region_.loop_, side_.await_return_of_refused(),
+  asio::co_spawn(region_.loop_, side_.farewell().await_return_of_refused(),
                  [&](std::exception_ptr) { has_waited = true; });
   region_.loop_.restart();
   while (!log_.has("its worker, which is away")) region_.loop_.run_one();
@@ -305,8 +305,8 @@ class WorkerAtTheEnd : public WorkerSideTest {
   }
   std::vector<std::string> shown_;  // that it waits for
   asio::awaitable<void> say_goodbye(bool& is_over) {
-    is_over =
-        co_await side_.say_goodbye([this](const std::string& what) { shown_.push_back(what); });
+    is_over = co_await side_.farewell().say_goodbye(
+        [this](const std::string& what) { shown_.push_back(what); });
   }
 };
 
@@ -353,7 +353,7 @@ TEST_F(WorkerAtTheEnd, IsNotWaitedForOnceSomebodyStopsTheCoordinator) {
   region_.options_.goodbye = std::chrono::hours{1};
   attach(whole_, whole_);
   side_.on_worker_lost();
-  side_.cut_goodbye_short();
+  side_.farewell().cut_short();
   EXPECT_FALSE(is_seen_off());
 }
 
