@@ -98,7 +98,7 @@ void add_sync_keys(std::vector<Key<Config>>& keys) {
       {{"full", diloco::ExchangeKind::full},
        {"sharded", diloco::ExchangeKind::sharded},
        {"auto", diloco::ExchangeKind::automatic}},
-      "What regions send each other in a round (docs/rounds.md, \"Sharded rounds\"). full: every "
+      "What regions send each other in a round (docs/sharded-rounds.md). full: every "
       "payload to every region. sharded: shards of payloads to the regions that sum them, and the "
       "sums to every region, so that the bytes per region do not grow with the number of regions; "
       "no contribution is listed late. auto: sharded from five listed regions on, if the codecs "
