@@ -10,6 +10,7 @@
 
 #include "intra/cuda/device/cuda_backend.h"
 #include "intra/cuda/device/device.h"
+#include "intra/cuda/device/shared_library.h"
 
 namespace causeway::gpu_double {
 namespace {
