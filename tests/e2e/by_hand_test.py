@@ -1,5 +1,4 @@
 """The same run started by hand: certs, then coordinators and workers."""
-import json
 import os
 import pathlib
 import resource
@@ -18,8 +17,7 @@ class ByHand(RunByHand):
         workers = (1, 2, 1)
         config = self.config(workers=workers, addresses=self.addresses, steps=30, **DENSE)
         self.finish_all(self.start_coordinators(config) + self.start_workers(config, workers))
-        results = [read_json(self.region_directory(region) / "result.json") for region in REGIONS]
-        self.assertEqual(len({result["params_digest"] for result in results}), 1, results)
+        self.assert_same_weights()
 
     def test_regions_meet_by_ipv6_by_name_and_where_one_can_only_dial_out(self):
         config = self.config(addresses=self.addresses, steps=30, **DENSE)
@@ -33,8 +31,7 @@ class ByHand(RunByHand):
         config.write_text(text.replace(f'advertise = "{silent}"', 'advertise = ""'))
         coordinators = self.start_coordinators(config)
         self.finish_all(coordinators + self.start_workers(config, (1, 1, 1)))
-        results = [read_json(self.region_directory(region) / "result.json") for region in REGIONS]
-        self.assertEqual(len({result["params_digest"] for result in results}), 1, results)
+        self.assert_same_weights()
         log = coordinators[2].log.read_text()
         self.assertIn("us-east is up at [::1]:", log)
         self.assertIn("eu-west is up at 127.0.0.1:", log)
@@ -65,8 +62,7 @@ class ByHand(RunByHand):
         told = "the run is over: waiting for this region's worker, which has yet to write its result"
         wait_until(lambda: told in coordinators[2].log.read_text(), "the last coordinator to wait", coordinators[2])
         self.finish_all([self.worker(config, REGIONS[2]), coordinators[2]])
-        results = [read_json(self.region_directory(region) / "result.json") for region in REGIONS]
-        self.assertEqual(len({result["params_digest"] for result in results}), 1, results)
+        self.assert_same_weights()
 
     def launched_worker(self, config, region, environment, *flags):
         return self.start("worker", config, "--region", region, "--directory", self.region_directory(region), *flags,
@@ -266,9 +262,7 @@ listen = "{self.addresses[REGIONS[2]]}"
         version = self.status("us-east")["version"]
 
         def contributes():
-            lines = (self.region_directory("us-east") / "events.jsonl").read_text().splitlines(keepends=True)
-            events = [json.loads(line) for line in lines if line.endswith("\n")]
-            return any(event.get("round", 0) > version and region in event.get("participants", []) for event in events)
+            return any(one["round"] > version and region in one["participants"] for one in self.rounds_of("us-east"))
 
         wait_until(contributes, "a round with its work", worker)
         self.assertFalse(list(checkpoints.glob("*.safetensors")))
@@ -319,9 +313,8 @@ listen = "{self.addresses[REGIONS[2]]}"
         others.append(self.coordinator(config, "eu-west", "--join"))
         self.finish_all([founder, *others] + self.start_workers(config, (1, 1, 1)))
 
-        results = [read_json(self.region_directory(region) / "result.json") for region in REGIONS]
-        self.assertEqual(len({result["params_digest"] for result in results}), 1, results)
-        self.assertLess(results[0]["val_loss"], parent_loss)
+        self.assert_same_weights()
+        self.assertLess(read_json(self.region_directory("us-east") / "result.json")["val_loss"], parent_loss)
         west = self.region_directory("eu-west")
         self.assertNotEqual((west / "ledger" / "run").read_text().split()[0], parent_run)
         self.assertIn(f"forked from run {parent_run} at version 6",

@@ -25,11 +25,6 @@ class Members(EndToEnd):
         return [self.start("coordinator", config, "--region", region, "--directory", directory, *flags),
                 self.start("worker", config, "--region", region, "--directory", directory)]
 
-    def rounds(self, region):
-        path = self.region_directory(region) / "events.jsonl"
-        lines = path.read_text().splitlines(keepends=True) if path.exists() else []
-        return [event for event in (json.loads(line) for line in lines if line.endswith("\n")) if "participants" in event]
-
     def ask_for_the_status(self):
         self.run_causeway("certs", "--directory", "certificates", "add-observer", "watch")
         address = self.addresses[REGIONS[0]]
@@ -60,7 +55,7 @@ class Members(EndToEnd):
         larger.write_text(config.read_text() +
                           f'[[regions]]\nname = "{self.newcomer}"\nlisten = "{address}"\nadvertise = "{address}"\n')
         coordinator, worker = self.launch(larger, self.newcomer, "--join")
-        wait_until(lambda: any(self.newcomer in event["participants"] for event in self.rounds(self.newcomer)),
+        wait_until(lambda: any(self.newcomer in event["participants"] for event in self.rounds_of(self.newcomer)),
                    "its first contribution", coordinator)
         self.assertEqual(self.run_causeway("members", "list", "--directory", founder).count("votes"), 4)
         wait_until(lambda: all(self.status(region)["share"]["count"] == 4 for region in self.addresses),
@@ -80,7 +75,7 @@ class Members(EndToEnd):
         wait_until(lambda: self.status(REGIONS[0])["version"] >= version + 2, "two more rounds", children[0])
         self.assertEqual(self.status(REGIONS[0])["share"]["pass"], 2)
 
-        mine, theirs = ({event["round"]: event["state"] for event in self.rounds(region)}
+        mine, theirs = ({event["round"]: event["state"] for event in self.rounds_of(region)}
                         for region in (self.newcomer, REGIONS[0]))
         self.assertEqual(mine, {number: theirs[number] for number in mine})
         for child in children:
