@@ -125,7 +125,7 @@ void add_outer_mean(std::vector<Key<Config>>& keys) {
 
 void add_codec_keys(std::vector<Key<Config>>& keys) {
   const std::string specs =
-      "a codec (docs/wire-format.md lists them), such as dense:fp32, dense:int8,block=128 or "
+      "a codec (docs/payload.md lists them), such as dense:fp32, dense:int8,block=128 or "
       "topk:k=64,value=2bit,index=rice";
   keys.push_back(of_run(C::text(
       "codec.matrix", [](auto& c) -> auto& { return c.codec.matrix; }, specs,
