@@ -4,26 +4,20 @@ import signal
 import sys
 import unittest
 
-from harness import REGIONS, EndToEnd, free_port, wait_until
+from harness import REGIONS, free_port, wait_until
+from run_by_hand import RunByHand
 
 
-class Members(EndToEnd):
+class Members(RunByHand):
     """A region that nobody knew of when the run began."""
 
     def setUp(self):
         super().setUp()
         self.newcomer = "sa-east"
-        self.addresses = {region: f"127.0.0.1:{free_port()}" for region in (*REGIONS, self.newcomer)}
-        self.run_causeway("certs", "--directory", "certificates", "init")
-        self.run_causeway("certs", "--directory", "certificates", "add-region", *REGIONS)
-
-    def region_directory(self, region):
-        return self.out / "regions" / region
+        self.addresses[self.newcomer] = f"127.0.0.1:{free_port()}"
 
     def launch(self, config, region, *flags):
-        directory = self.region_directory(region)
-        return [self.start("coordinator", config, "--region", region, "--directory", directory, *flags),
-                self.start("worker", config, "--region", region, "--directory", directory)]
+        return [self.coordinator(config, region, *flags), self.worker(config, region)]
 
     def ask_for_the_status(self):
         self.run_causeway("certs", "--directory", "certificates", "add-observer", "watch")
@@ -89,8 +83,7 @@ class Members(EndToEnd):
         """The coordinators, of which all but the first are stopped, and the command, of which the first has heard."""
         config = self.config(addresses=self.addresses)
         directory = self.region_directory(REGIONS[0])
-        first, *others = [self.start("coordinator", config, "--region", region, "--directory", self.region_directory(region),
-                                     "--found" if region == REGIONS[0] else "--join") for region in REGIONS]
+        first, *others = self.start_coordinators(config)
         wait_until((directory / "ledger" / "records").exists, "a ledger", first)
         wait_until(lambda: self.run_causeway("members", "list", "--directory", directory).count("votes") == 3, "three votes", first)
         wait_until(lambda: self.status(REGIONS[0])["leader"], "its status to name a leader", first)
@@ -116,11 +109,8 @@ class Members(EndToEnd):
         """Rank 0 of the last region comes back as its coordinator ends; further ranks are gone for good."""
         config = self.config(workers=(1, 1, ranks), addresses=self.addresses, steps=20_000)
         region, directory = REGIONS[2], self.region_directory(REGIONS[0])
-        first, *_ = [self.start("coordinator", config, "--region", name, "--directory", self.region_directory(name),
-                                "--found" if name == REGIONS[0] else "--join") for name in REGIONS[:2]]
-        coordinator, worker = self.launch(config, region, "--join")
-        others = [self.start("worker", config, "--region", region, "--rank", rank, "--directory", self.region_directory(region))
-                  for rank in range(1, ranks)]
+        first, _, coordinator = self.start_coordinators(config)
+        worker, *others = [self.worker(config, region, rank) for rank in range(ranks)]
         wait_until(lambda: self.status(region).get("progress", {}).get("phase"), "its worker to report", coordinator)
         wait_until(lambda: self.run_causeway("members", "list", "--directory", directory).count("votes") == 3, "three votes", first)
         worker.send_signal(signal.SIGSTOP)
@@ -128,7 +118,7 @@ class Members(EndToEnd):
             child.kill()
             child.wait()
         self.run_causeway("members", "remove", "--directory", directory, region)
-        coordinator = self.start("coordinator", config, "--region", region, "--directory", self.region_directory(region))
+        coordinator = self.coordinator(config, region)
         wait_until(lambda: "its worker, which is away" in coordinator.log.read_text(), "it to hear of that", coordinator)
         worker.send_signal(signal.SIGCONT)
         self.assertIn("removed from the run", self.finish(coordinator, code=3))
