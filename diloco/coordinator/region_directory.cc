@@ -109,7 +109,7 @@ std::optional<RunOutcome> RegionDirectory::keep_settings() const {
             "made rounds with the new values meanwhile, change nothing there: empty this region's "
             "directory and start it with --join. A run with other settings of the same model can "
             "begin with this run's weights: start it with --fork in another directory "
-            "(docs/rounds.md, \"Forking a run\")"};
+            "(docs/members.md, \"Forking a run\")"};
   }
   if (const std::string changed = kept.changed(options_.shared_config); !changed.empty()) {
     spdlog::warn("{}: the run goes on with other settings than this region had before: {}",
