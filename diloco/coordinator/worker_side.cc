@@ -13,6 +13,7 @@
 #include "diloco/coordinator/greeting.h"
 #include "diloco/files/error.h"
 #include "diloco/files/fault_point.h"
+#include "diloco/worker/last_word.h"
 #include "inter/base/text.h"
 
 namespace causeway::diloco {
@@ -58,6 +59,7 @@ WorkerSide::WorkerSide(CoordinatorContext context)
 
 void WorkerSide::open() {
   const CoordinatorOptions& options = context_.options;
+  take_back_last_word(options.directory);
   server_.emplace(context_.executor,
                   WorkerServerOptions{.socket = options.directory / "worker.sock",
                                       .region = options.region,
@@ -87,8 +89,8 @@ void WorkerSide::refuse(const RunOutcome& outcome) {
   server_->refuse(outcome.message, *kind);
 }
 
-// A worker that is away tries again within a second. Nobody else would tell it that it waits for
-// nothing.
+// A worker that is away tries again within a second, if it is not in the middle of its steps.
+// Nobody else would tell it that it waits for nothing.
 asio::awaitable<void> WorkerSide::await_return_of_refused() {
   const std::string& before = context_.directory.files().earlier_phase();
   const bool was_there = has_attached_ || (!before.empty() && before != kPhaseDone);
@@ -102,7 +104,23 @@ asio::awaitable<void> WorkerSide::await_return_of_refused() {
     timer.expires_after(kLookEvery);
     co_await timer.async_wait(asio::use_awaitable);
   }
-  if (!heard_refusal_) refuse(outcome);  // ranks that came back without all the others
+  if (heard_refusal_) co_return;
+  refuse(outcome);  // ranks that came back without all the others
+  leave_word(outcome);
+}
+
+void WorkerSide::leave_word(const RunOutcome& outcome) {
+  try {
+    leave_last_word(context_.options.directory,
+                    {.run_id = context_.protocol().run_id(),
+                     .reason = outcome.message,
+                     .kind = refusal_by(outcome.exit_code).value_or(Errc::malformed)});
+  } catch (const std::system_error& error) {
+    spdlog::warn(
+        "{}: its worker, if it still runs, will wait for nothing: end it. No note could "
+        "be left for it ({})",
+        context_.options.region, error.what());
+  }
 }
 
 asio::awaitable<bool> WorkerSide::say_goodbye(std::function<void(const std::string&)> show) {

@@ -28,7 +28,8 @@ class WorkerSide : public WorkerServerHandler {
   asio::awaitable<void> reopen();
   // Tells it why it may not take part any more, if that is the outcome's reason.
   void refuse(const RunOutcome& outcome);
-  // As above; but a worker that is away is waited for a moment, as it may come back to hear it.
+  // As above; but a worker that is away is waited for a moment, as it may come back to hear it, and
+  // finds a note if it comes later.
   asio::awaitable<void> await_return_of_refused();
   // The run is over: waits until the worker has its result, which may have died before and come
   // back for it. False: it was waited for in vain.
@@ -91,6 +92,7 @@ class WorkerSide : public WorkerServerHandler {
   void note_missing(const std::vector<std::uint32_t>& missing);
   void note_other_data(const std::optional<DataDigest>& now);
   void add_applied_round(Round round, const Digest& state);
+  void leave_word(const RunOutcome& outcome);
 
   CoordinatorContext context_;
   std::optional<WorkerServer> server_;

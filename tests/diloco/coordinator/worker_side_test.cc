@@ -15,6 +15,7 @@
 #include <asio/io_context.hpp>
 
 #include "diloco/files/file_io.h"
+#include "diloco/worker/last_word.h"
 #include "tests/diloco/coordinator/lone_region.h"
 #include "tests/support/captured_log.h"
 #include "tests/support/process_limits.h"
@@ -248,6 +249,8 @@ class RefusedWorker : public WorkerSideTest {
     if (side_.is_attached()) side_.on_worker_lost();
   }
 
+  std::optional<LastWord> word() const { return last_word(region_.options_.directory); }
+
   test::CapturedLog log_;
 };
 
@@ -255,6 +258,7 @@ TEST_F(RefusedWorker, IsNotWaitedForOnceItHasHeardWhy) {
   end_part();
   run(side_.await_return_of_refused());
   EXPECT_FALSE(log_.has("its worker, which is away")) << log_.text();
+  EXPECT_FALSE(word());
 }
 
 TEST_F(RefusedWorker, IsWaitedForUntilItIsBackWhereItWasAway) {
@@ -269,6 +273,21 @@ TEST_F(RefusedWorker, IsWaitedForUntilItIsBackWhereItWasAway) {
   side_.on_worker_lost();
   while (!has_waited) region_.loop_.run_one();
   EXPECT_FALSE(side_.is_attached());
+  EXPECT_FALSE(word());
+}
+
+// One in the middle of long steps found nobody any more, and waited for ever.
+TEST_F(RefusedWorker, FindsANoteWhereItComesBackTooLate) {
+  side_.on_worker_lost();
+  end_part();
+  side_.cut_goodbye_short();
+  run(side_.await_return_of_refused());
+  ASSERT_TRUE(word());
+  EXPECT_EQ(word()->run_id, region_.driver_->protocol().run_id());
+  EXPECT_EQ(word()->reason, "removed");
+  EXPECT_EQ(word()->kind, Errc::left_out);
+  run(side_.reopen());
+  EXPECT_FALSE(word()) << "of a coordinator that takes part again";
 }
 
 // ---- The end of a run ----
