@@ -289,12 +289,11 @@ bool WorkerSide::sign_end(const Applied& end) {
   }
 }
 
-// No record has the state of the last version, but this region may have signed one before. If
-// rounds were taken back since, that one says nothing.
+// No record has the state of the last version, but this region may have signed one before.
 bool WorkerSide::ended_otherwise(const Applied& end) {
   const std::optional<Applied> before = context_.directory.ledger().finished();
   const bool same = !before || before->version != end.version || before->state == end.state;
-  if (same || context_.protocol().revision() > 0) return false;
+  if (same) return false;
   holds_another_ = true;
   const std::string message = fmt::format(
       "this region's worker holds a state of version {} ({}) that is not the one with which the "

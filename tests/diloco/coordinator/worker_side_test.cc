@@ -412,6 +412,20 @@ TEST_F(WorkerAtTheEnd, EndsTheRegionWhereItIsNotTheOneThatThisRegionSigned) {
   EXPECT_EQ(region_.directory_.ledger().finished(), (Applied{0, Digest{7}}));
 }
 
+TEST_F(WorkerAtTheEnd, IsComparedWhereARoundWasTakenBackBefore) {
+  CommitRecord record;
+  record.run_id = region_.directory_.ledger().run_id();
+  CommitRecord without = record;
+  without.withdrawn.emplace_back().region = "a";
+  region_.directory_.append({{{.term = 1, .body = record}, {.term = 1, .body = without}}}, {});
+  region_.start_driver();
+  ASSERT_EQ(region_.driver_->protocol().version(), 1);
+  region_.directory_.ledger().save_finished(1, Digest{7});
+  side_.carry_out(OrderFinish{1, Digest{}});
+  ASSERT_TRUE(region_.ending_.outcome());
+  EXPECT_EQ(region_.ending_.outcome()->exit_code, 4);
+}
+
 TEST_F(WorkerAtTheEnd, SignsNoSecondStateOnceTheRunIsOver) {
   region_.options_.goodbye = std::chrono::hours{1};
   region_.directory_.ledger().save_finished(0, Digest{7});
