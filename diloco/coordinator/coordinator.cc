@@ -95,6 +95,7 @@ class Coordinator::Implementation {
   CoordinatorOptions options_;
   bool again_;
   bool opened_ = false;
+  steady_clock::time_point opened_at_;
   CoordinatorEnd ending_;
   RegionDirectory directory_;
   std::optional<ProtocolDriver> driver_;
@@ -118,6 +119,7 @@ asio::awaitable<std::optional<RunOutcome>> Coordinator::Implementation::run() {
     if (std::optional<RunOutcome> refusal = directory_.open()) co_return *refusal;
     open();
     opened_ = true;
+    opened_at_ = steady_clock::now();
     tasks_.spawn(pulse());
     driver_->handle(Tick{});
     while (ending_.going_on()) co_await ending_.change();
@@ -243,7 +245,8 @@ void Coordinator::Implementation::lose(const inter::BlobId& blob) {
 
 // Once it is over, a further Implementation begins anew.
 asio::awaitable<void> Coordinator::Implementation::abstain() {
-  Abstention abstention(context(), *links_, *worker_);
+  Abstention abstention(context(), *links_, *worker_,
+                        Abstention::pace_after(steady_clock::now() - opened_at_));
   view_->set_abstention(abstention.why());
   co_await abstention.wait_out();
 }

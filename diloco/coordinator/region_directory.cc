@@ -237,6 +237,11 @@ void RegionDirectory::save(const SaveRaft& action, bool leads) {
 void RegionDirectory::append(const AppendLedger& action,
                              const std::optional<Contribution>& newest_own) {
   reached(ProtocolState::record_committed);
+  for (const LogEntry& entry : action.entries) {
+    const auto* const record = std::get_if<CommitRecord>(&entry.body);
+    if (record != nullptr && !record->withdrawn.empty())
+      ledger_->void_finished_after(record->round);
+  }
   ledger_->append(action.entries, newest_own
                                       ? std::optional(Applied{newest_own->round, newest_own->state})
                                       : std::nullopt);

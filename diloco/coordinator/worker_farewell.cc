@@ -11,6 +11,7 @@
 
 #include "diloco/files/error.h"
 #include "diloco/files/fault_point.h"
+#include "diloco/worker/last_word.h"
 
 namespace causeway::diloco {
 namespace {
@@ -58,8 +59,8 @@ void WorkerFarewell::refuse(const RunOutcome& outcome) {
   server_->refuse(outcome.message, *kind);
 }
 
-// A worker that is away tries again within a second. Nobody else would tell it that it waits for
-// nothing.
+// A worker that is away tries again within a second, if it is not in the middle of its steps.
+// Nobody else would tell it that it waits for nothing.
 asio::awaitable<void> WorkerFarewell::await_return_of_refused() {
   const std::string& before = context_.directory.files().earlier_phase();
   const bool was_there = worker_.has_attached || (!before.empty() && before != kPhaseDone);
@@ -73,7 +74,23 @@ asio::awaitable<void> WorkerFarewell::await_return_of_refused() {
     timer.expires_after(kLookEvery);
     co_await timer.async_wait(asio::use_awaitable);
   }
-  if (!heard_refusal_) refuse(outcome);  // ranks that came back without all the others
+  if (heard_refusal_) co_return;
+  refuse(outcome);  // ranks that came back without all the others
+  leave_word(outcome);
+}
+
+void WorkerFarewell::leave_word(const RunOutcome& outcome) {
+  try {
+    leave_last_word(context_.options.directory,
+                    {.run_id = context_.protocol().run_id(),
+                     .reason = outcome.message,
+                     .kind = refusal_by(outcome.exit_code).value_or(Errc::malformed)});
+  } catch (const std::system_error& error) {
+    spdlog::warn(
+        "{}: its worker, if it still runs, will wait for nothing: end it. No note could "
+        "be left for it ({})",
+        context_.options.region, error.what());
+  }
 }
 
 // ---- The run is over ----
@@ -140,12 +157,11 @@ bool WorkerFarewell::sign(const Applied& end) {
   }
 }
 
-// No record has the state of the last version, but this region may have signed one before. If
-// rounds were taken back since, that one says nothing.
+// No record has the state of the last version, but this region may have signed one before.
 bool WorkerFarewell::ended_otherwise(const Applied& end) {
   const std::optional<Applied> before = context_.directory.ledger().finished();
   const bool same = !before || before->version != end.version || before->state == end.state;
-  if (same || context_.protocol().revision() > 0) return false;
+  if (same) return false;
   holds_another_ = true;
   const std::string message = fmt::format(
       "this region's worker holds a state of version {} ({}) that is not the one with which the "

@@ -34,7 +34,8 @@ class WorkerFarewell {
 
   // Tells it why it may not take part any more, if that is the outcome's reason.
   void refuse(const RunOutcome& outcome);
-  // As above; but a worker that is away is waited for a moment, as it may come back to hear it.
+  // As above; but a worker that is away is waited for a moment, as it may come back to hear it, and
+  // finds a note if it comes later.
   asio::awaitable<void> await_return_of_refused();
 
   // Signs that the worker holds the end, and tells it to finish.
@@ -51,6 +52,7 @@ class WorkerFarewell {
   void cut_short() { cut_short_ = true; }
 
  private:
+  void leave_word(const RunOutcome& outcome);
   bool has_result();
   bool sign(const Applied& end);
   bool ended_otherwise(const Applied& end);

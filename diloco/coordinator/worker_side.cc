@@ -11,6 +11,7 @@
 #include "diloco/coordinator/greeting.h"
 #include "diloco/files/error.h"
 #include "diloco/files/fault_point.h"
+#include "diloco/worker/last_word.h"
 #include "inter/base/text.h"
 
 namespace causeway::diloco {
@@ -36,6 +37,7 @@ WorkerSide::WorkerSide(CoordinatorContext context)
 
 void WorkerSide::open() {
   const CoordinatorOptions& options = context_.options;
+  take_back_last_word(options.directory);
   server_.emplace(context_.executor,
                   WorkerServerOptions{.socket = options.directory / "worker.sock",
                                       .region = options.region,

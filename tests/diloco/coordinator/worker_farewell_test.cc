@@ -11,6 +11,7 @@
 
 #include <asio/co_spawn.hpp>
 
+#include "diloco/worker/last_word.h"
 #include "tests/diloco/coordinator/attached_worker_fixture.h"
 #include "tests/support/captured_log.h"
 #include "tests/support/process_limits.h"
@@ -35,6 +36,8 @@ class RefusedWorker : public AttachedWorkerFixture {
     if (side_.is_attached()) side_.on_worker_lost();
   }
 
+  std::optional<LastWord> word() const { return last_word(region_.options_.directory); }
+
   test::CapturedLog log_;
 };
 
@@ -42,6 +45,7 @@ TEST_F(RefusedWorker, IsNotWaitedForOnceItHasHeardWhy) {
   end_part();
   run(side_.farewell().await_return_of_refused());
   EXPECT_FALSE(log_.has("its worker, which is away")) << log_.text();
+  EXPECT_FALSE(word());
 }
 
 TEST_F(RefusedWorker, IsWaitedForUntilItIsBackWhereItWasAway) {
@@ -56,6 +60,21 @@ TEST_F(RefusedWorker, IsWaitedForUntilItIsBackWhereItWasAway) {
   side_.on_worker_lost();
   while (!has_waited) region_.loop_.run_one();
   EXPECT_FALSE(side_.is_attached());
+  EXPECT_FALSE(word());
+}
+
+// One in the middle of long steps found nobody any more, and waited for ever.
+TEST_F(RefusedWorker, FindsANoteWhereItComesBackTooLate) {
+  side_.on_worker_lost();
+  end_part();
+  side_.farewell().cut_short();
+  run(side_.farewell().await_return_of_refused());
+  ASSERT_TRUE(word());
+  EXPECT_EQ(word()->run_id, region_.driver_->protocol().run_id());
+  EXPECT_EQ(word()->reason, "removed");
+  EXPECT_EQ(word()->kind, Errc::left_out);
+  run(side_.reopen());
+  EXPECT_FALSE(word()) << "of a coordinator that takes part again";
 }
 
 // ---- The end of a run ----
@@ -178,6 +197,20 @@ TEST_F(WorkerAtTheEnd, EndsTheRegionWhereItIsNotTheOneThatThisRegionSigned) {
   EXPECT_THAT(region_.ending_.outcome()->message,
               ::testing::HasSubstr("move checkpoints/ and ledger/finished out of"));
   EXPECT_EQ(region_.directory_.ledger().finished(), (Applied{0, Digest{7}}));
+}
+
+TEST_F(WorkerAtTheEnd, IsComparedWhereARoundWasTakenBackBefore) {
+  CommitRecord record;
+  record.run_id = region_.directory_.ledger().run_id();
+  CommitRecord without = record;
+  without.withdrawn.emplace_back().region = "a";
+  region_.directory_.append({{{.term = 1, .body = record}, {.term = 1, .body = without}}}, {});
+  region_.start_driver();
+  ASSERT_EQ(region_.driver_->protocol().version(), 1);
+  region_.directory_.ledger().save_finished(1, Digest{7});
+  side_.carry_out(OrderFinish{1, Digest{}});
+  ASSERT_TRUE(region_.ending_.outcome());
+  EXPECT_EQ(region_.ending_.outcome()->exit_code, 4);
 }
 
 TEST_F(WorkerAtTheEnd, SignsNoSecondStateOnceTheRunIsOver) {
