@@ -55,7 +55,7 @@ std::unique_ptr<Codec> make_codec(std::string_view text) {
       return codec;
     }
   }
-  // Families that earlier versions had. docs/wire-format.md keeps the names.
+  // Families that earlier versions had. docs/payload.md keeps the names.
   if (spec.family() == "topk-global" || spec.family() == "randk") {
     spec.refuse("family \"" + spec.family() + "\" was removed; use topk");
   }

@@ -1,4 +1,4 @@
-// Layout, all integers little-endian (docs/wire-format.md):
+// Layout, all integers little-endian (docs/payload.md):
 //   header      magic[4] "CWPL", u16 version, u8 codec count, u8 zero, u32 segment count
 //   codecs      per codec: u8 length, the spec's characters
 //   directory   per segment: u32 index, u32 element count, u8 codec, u8[3] zero, u32 byte length

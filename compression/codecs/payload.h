@@ -1,6 +1,6 @@
 // A payload: what one region sends for one round. Header, directory, then the encoded segments in
 // canonical order. The bytes do not depend on how many workers encoded them. Field by field in
-// docs/wire-format.md.
+// docs/payload.md.
 #pragma once
 
 #include <cstddef>

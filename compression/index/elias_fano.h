@@ -1,5 +1,5 @@
 // Elias-Fano coding of k ascending indices below 4,096, in a size that depends on k alone
-// (docs/wire-format.md, "Positions"): the low bits of each index packed, then the high parts as a
+// (docs/payload.md, "Positions"): the low bits of each index packed, then the high parts as a
 // unary bitmap, in which index i sets bit (index >> low_bits) + i.
 #pragma once
 

@@ -1,5 +1,5 @@
 // Two bits per value: a sign and the choice between two centroids of the magnitudes
-// (docs/wire-format.md, "Values"): with t = mean|v|, high = mean{|v| >= t}, low = mean{|v| < t}.
+// (docs/payload.md, "Values"): with t = mean|v|, high = mean{|v| >= t}, low = mean{|v| < t}.
 //
 // Means are taken in fixed point under the largest exponent, 40 bits for the largest magnitude and
 // lower bits dropped: integer sums do not depend on the order, so any number of threads or lanes

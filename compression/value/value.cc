@@ -20,7 +20,7 @@ constexpr std::array kFormats{
     Entry{"2bit", make_two_bit}, Entry{"1bit", make_one_bit},
 };
 
-// Formats that earlier versions had, and what does their work. docs/wire-format.md keeps the names.
+// Formats that earlier versions had, and what does their work. docs/payload.md keeps the names.
 struct Removed {
   const char* name;
   const char* instead;

@@ -1,4 +1,4 @@
-// int8: per block one 16-bit scale, then one signed byte per value (docs/wire-format.md).
+// int8: per block one 16-bit scale, then one signed byte per value (docs/payload.md).
 #include <algorithm>
 #include <array>
 

@@ -1,4 +1,4 @@
-// 1bit: per block one magnitude, the mean, then one sign per value (docs/wire-format.md).
+// 1bit: per block one magnitude, the mean, then one sign per value (docs/payload.md).
 //
 // A sign says nothing of zeros, yet a zero must decode to zero (padding stays zero). So a block
 // that has zeros sends one sign only: the bit then tells the values of that sign, at their mean,

@@ -17,6 +17,9 @@ namespace {
 
 using std::chrono::steady_clock;
 
+constexpr std::chrono::seconds kSoundFor{30};
+constexpr std::chrono::milliseconds kFirstLook{100};
+
 std::string why_abstaining(const CoordinatorContext& context, std::uint64_t wanted) {
   return "its storage fails (" + context.ending.storage_failure() +
          "): it no longer votes or contributes, while its worker trains on. Make room in " +
@@ -35,6 +38,12 @@ Abstention::Abstention(CoordinatorContext context, PeerLinks& links, WorkerSide&
       pace_(pace),
       wanted_(room_wanted()),
       why_(why_abstaining(context_, wanted_)) {}
+
+Abstention::Pace Abstention::pace_after(steady_clock::duration without_failure) {
+  Pace pace;
+  if (without_failure >= kSoundFor) pace.look_first = kFirstLook;
+  return pace;
+}
 
 asio::awaitable<void> Abstention::wait_out() {
   const std::string& region = context_.options.region;
@@ -64,14 +73,16 @@ asio::awaitable<void> Abstention::until_disk_works() {
   asio::steady_timer timer(context_.executor);
   const auto since = steady_clock::now();
   auto looked_at = since;
+  std::chrono::milliseconds look_after = pace_.look_first;
   bool open = false;
   while (!ending.outcome() && !ending.failure()) {
     if (!open) open = co_await reopens_to_workers();
     show();
-    timer.expires_after(pace_.show_every);
+    timer.expires_after(std::min(pace_.show_every, look_after));
     co_await timer.async_wait(asio::use_awaitable);
-    if (steady_clock::now() < looked_at + pace_.look_every) continue;
+    if (steady_clock::now() < looked_at + look_after) continue;
     looked_at = steady_clock::now();
+    look_after = std::min(2 * look_after, pace_.look_every);
     const bool try_anyway = looked_at >= since + pace_.try_anyway_after;
     if (open && context_.directory.takes_bytes(try_anyway ? 0 : wanted_)) break;
   }

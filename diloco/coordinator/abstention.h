@@ -21,13 +21,15 @@ class Abstention {
  public:
   struct Pace {
     std::chrono::milliseconds show_every{500};
+    std::chrono::milliseconds look_first{kLookAtDisk};  // then after twice as long, and so on
     std::chrono::milliseconds look_every{kLookAtDisk};
     // From then on whatever room there is will do.
     std::chrono::milliseconds try_anyway_after{60'000};
   };
+  // After so long without a failure: one write that failed may well be the only one, and the other
+  // regions wait. A disk that fails again and again is looked at less often.
+  static Pace pace_after(std::chrono::steady_clock::duration without_failure);
   // Both parts are open, and outlive this.
-  Abstention(CoordinatorContext context, PeerLinks& links, WorkerSide& worker)
-      : Abstention(std::move(context), links, worker, Pace()) {}
   Abstention(CoordinatorContext context, PeerLinks& links, WorkerSide& worker, Pace pace);
 
   const std::string& why() const { return why_; }

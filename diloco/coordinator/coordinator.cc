@@ -66,7 +66,7 @@ class Coordinator::Implementation {
   void stop() {
     stopped_ = true;
     ending_.finish(kInterrupted);
-    if (worker_) worker_->cut_goodbye_short();
+    if (worker_) worker_->farewell().cut_short();
   }
   std::uint16_t listening_port() const { return links_ ? links_->listening_port() : 0; }
   const CoordinatorOptions& options() const { return options_; }
@@ -95,6 +95,7 @@ class Coordinator::Implementation {
   CoordinatorOptions options_;
   bool again_;
   bool opened_ = false;
+  steady_clock::time_point opened_at_;
   CoordinatorEnd ending_;
   RegionDirectory directory_;
   std::optional<ProtocolDriver> driver_;
@@ -118,6 +119,7 @@ asio::awaitable<std::optional<RunOutcome>> Coordinator::Implementation::run() {
     if (std::optional<RunOutcome> refusal = directory_.open()) co_return *refusal;
     open();
     opened_ = true;
+    opened_at_ = steady_clock::now();
     tasks_.spawn(pulse());
     driver_->handle(Tick{});
     while (ending_.going_on()) co_await ending_.change();
@@ -184,13 +186,13 @@ CoordinatorContext Coordinator::Implementation::context() {
 asio::awaitable<void> Coordinator::Implementation::close() {
   ending_.close();
   if (driver_) driver_->stop_clock();
-  if (worker_ && ending_.outcome()) worker_->refuse(*ending_.outcome());
+  if (worker_ && ending_.outcome()) worker_->farewell().refuse(*ending_.outcome());
   if (links_) co_await links_->stop();
   if (operator_door_) co_await operator_door_->stop();
-  if (worker_ && ending_.outcome()) co_await worker_->await_return_of_refused();
+  if (worker_ && ending_.outcome()) co_await worker_->farewell().await_return_of_refused();
   if (worker_ && ending_.succeeded()) {
     followers_->tell();
-    without_result_ = !co_await worker_->say_goodbye([this](const std::string& waiting) {
+    without_result_ = !co_await worker_->farewell().say_goodbye([this](const std::string& waiting) {
       view_->set_goodbye(waiting);
       write_last_status();
     });
@@ -243,7 +245,8 @@ void Coordinator::Implementation::lose(const inter::BlobId& blob) {
 
 // Once it is over, a further Implementation begins anew.
 asio::awaitable<void> Coordinator::Implementation::abstain() {
-  Abstention abstention(context(), *links_, *worker_);
+  Abstention abstention(context(), *links_, *worker_,
+                        Abstention::pace_after(steady_clock::now() - opened_at_));
   view_->set_abstention(abstention.why());
   co_await abstention.wait_out();
 }

@@ -9,6 +9,7 @@
 //   region_directory.h     the ledger, the spool and the files shown: which run this region is in
 //   peer_links.h           what other regions say (inter), and what is said to them
 //   worker_side.h          what this region's worker says, and what it is told
+//   worker_farewell.h      and when its part in the run is over
 //   follow/follower_server.h  whoever reads the run without taking part
 //   contribution_intake.h  what the worker hands over, on its way into the spool
 //   spool_check.h          what the worker gets, looked at once more

@@ -109,7 +109,7 @@ std::optional<RunOutcome> RegionDirectory::keep_settings() const {
             "made rounds with the new values meanwhile, change nothing there: empty this region's "
             "directory and start it with --join. A run with other settings of the same model can "
             "begin with this run's weights: start it with --fork in another directory "
-            "(docs/rounds.md, \"Forking a run\")"};
+            "(docs/members.md, \"Forking a run\")"};
   }
   if (const std::string changed = kept.changed(options_.shared_config); !changed.empty()) {
     spdlog::warn("{}: the run goes on with other settings than this region had before: {}",
@@ -237,6 +237,11 @@ void RegionDirectory::save(const SaveRaft& action, bool leads) {
 void RegionDirectory::append(const AppendLedger& action,
                              const std::optional<Contribution>& newest_own) {
   reached(ProtocolState::record_committed);
+  for (const LogEntry& entry : action.entries) {
+    const auto* const record = std::get_if<CommitRecord>(&entry.body);
+    if (record != nullptr && !record->withdrawn.empty())
+      ledger_->void_finished_after(record->round);
+  }
   ledger_->append(action.entries, newest_own
                                       ? std::optional(Applied{newest_own->round, newest_own->state})
                                       : std::nullopt);

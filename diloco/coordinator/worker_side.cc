@@ -7,43 +7,20 @@
 
 #include <fmt/format.h>
 #include <spdlog/spdlog.h>
-#include <asio/steady_timer.hpp>
-#include <asio/use_awaitable.hpp>
 
 #include "diloco/coordinator/greeting.h"
 #include "diloco/files/error.h"
 #include "diloco/files/fault_point.h"
+#include "diloco/worker/last_word.h"
 #include "inter/base/text.h"
 
 namespace causeway::diloco {
 namespace {
 
-using std::chrono::milliseconds;
 using std::chrono::steady_clock;
-
-constexpr milliseconds kLookEvery{250};
-constexpr milliseconds kReturns{5'000};                 // a worker that has lost its coordinator
-constexpr std::chrono::seconds kLookForResultEvery{5};  // it has to be read whole
-constexpr const char* kItsResult =
-    "this region's worker, which has yet to write its result, perhaps to be started again";
-constexpr const char* kItsSnapshot = "the snapshot of the last version to be stored";
 
 std::int64_t whole_seconds(steady_clock::duration time) {
   return std::chrono::duration_cast<std::chrono::seconds>(time).count();
-}
-
-// Of an end by which a region has no part in the run any more; none: it has.
-std::optional<Errc> refusal_by(int exit_code) {
-  switch (exit_code) {
-    case 2:
-      return Errc::config_mismatch;
-    case 3:
-      return Errc::left_out;
-    case 4:
-      return Errc::lineage;
-    default:
-      return std::nullopt;
-  }
 }
 
 }  // namespace
@@ -52,12 +29,15 @@ WorkerSide::WorkerSide(CoordinatorContext context)
     : context_(std::move(context)),
       intake_(context_,
               [this](bool stored) { stored ? server_->stored() : server_->not_stored(); }),
-      check_(context_, [this] { on_ready(steps_); }) {}
+      check_(context_, [this] { on_ready(steps_); }),
+      farewell_(context_, seen_, server_, intake_,
+                [this](const CommitRecord& record) { carry_out(OrderApply{record}); }) {}
 
 // ---- Life ----
 
 void WorkerSide::open() {
   const CoordinatorOptions& options = context_.options;
+  take_back_last_word(options.directory);
   server_.emplace(context_.executor,
                   WorkerServerOptions{.socket = options.directory / "worker.sock",
                                       .region = options.region,
@@ -74,71 +54,10 @@ void WorkerSide::open() {
 
 asio::awaitable<void> WorkerSide::reopen() {
   check_.call_off();
-  is_attached_ = false;
+  seen_.is_attached = false;
   co_await server_->stop();
   server_.reset();
   open();
-}
-
-void WorkerSide::refuse(const RunOutcome& outcome) {
-  const std::optional<Errc> kind = refusal_by(outcome.exit_code);
-  if (!server_ || !kind) return;  // no server: the coordinator ends before it could open it
-  heard_refusal_ = is_attached_;
-  server_->refuse(outcome.message, *kind);
-}
-
-// A worker that is away tries again within a second. Nobody else would tell it that it waits for
-// nothing.
-asio::awaitable<void> WorkerSide::await_return_of_refused() {
-  const std::string& before = context_.directory.files().earlier_phase();
-  const bool was_there = has_attached_ || (!before.empty() && before != kPhaseDone);
-  const RunOutcome& outcome = *context_.ending.outcome();
-  if (!server_ || heard_refusal_ || !was_there || !refusal_by(outcome.exit_code)) co_return;
-  spdlog::info("{}: ends; its worker, which is away, may return within {} s to be told why",
-               context_.options.region, whole_seconds(kReturns));
-  asio::steady_timer timer(context_.executor);
-  const auto until = steady_clock::now() + kReturns;
-  while (!heard_refusal_ && !goodbye_cut_short_ && steady_clock::now() < until) {
-    timer.expires_after(kLookEvery);
-    co_await timer.async_wait(asio::use_awaitable);
-  }
-  if (!heard_refusal_) refuse(outcome);  // ranks that came back without all the others
-}
-
-asio::awaitable<bool> WorkerSide::say_goodbye(std::function<void(const std::string&)> show) {
-  asio::steady_timer timer(context_.executor);
-  heard_at_ = steady_clock::now();
-  look_for_result_at_ = {};
-  if (intake_.stop_waiting()) see_off();
-  for (bool told = false; !has_result();) {
-    const bool away = !server_->attached();
-    if (away && !std::exchange(told, true))
-      spdlog::warn("{}: the run is over: waiting for {}", context_.options.region, kItsResult);
-    show(kItsResult);
-    if (goodbye_cut_short_ && away) co_return false;
-    if (holds_another_) co_return false;
-    if (finish_unsigned_) see_off();
-    if (steady_clock::now() >= heard_at_ + context_.options.goodbye) co_return !has_attached_;
-    timer.expires_after(kLookEvery);
-    co_await timer.async_wait(asio::use_awaitable);
-  }
-  if (intake_.copies()) show(kItsSnapshot);
-  co_await intake_.join();
-  show({});
-  co_return true;
-}
-
-// In this life of the coordinator or an earlier one.
-bool WorkerSide::has_result() {
-  const bool witness = context_.directory.protocol_options().witness;
-  if (witness || progress_.phase() == kPhaseDone) return true;
-  if (server_->attached()) return false;
-  if (!has_attached_ && context_.directory.files().earlier_phase() == kPhaseDone) return true;
-  const steady_clock::time_point now = steady_clock::now();
-  if (!context_.options.has_result || now < look_for_result_at_) return false;
-  look_for_result_at_ = now + kLookForResultEvery;
-  const RoundProtocol& protocol = context_.protocol();
-  return context_.options.has_result(protocol.run_id(), protocol.version());
 }
 
 asio::awaitable<void> WorkerSide::stop() {
@@ -150,8 +69,8 @@ asio::awaitable<void> WorkerSide::stop() {
 
 // Whoever has its result is not to come back.
 std::vector<std::uint32_t> WorkerSide::missing() const {
-  if (is_attached_) return missing_;
-  if (progress_.phase() == kPhaseDone) return {};
+  if (seen_.is_attached) return missing_;
+  if (seen_.progress.phase() == kPhaseDone) return {};
   std::vector<std::uint32_t> all(context_.options.workers);
   std::iota(all.begin(), all.end(), 0U);
   return all;
@@ -159,7 +78,8 @@ std::vector<std::uint32_t> WorkerSide::missing() const {
 
 // Before its first report it may have much to read.
 void WorkerSide::look_for_silence(steady_clock::time_point now) {
-  const bool is_to_speak = is_attached_ && reported_unix_s_ && progress_.phase() != kPhaseDone;
+  const bool is_to_speak =
+      seen_.is_attached && reported_unix_s_ && seen_.progress.phase() != kPhaseDone;
   if (!is_to_speak) {
     silence_.end();
     return;
@@ -169,7 +89,7 @@ void WorkerSide::look_for_silence(steady_clock::time_point now) {
       "{}: {} has said nothing for {} s; its last word was \"{}\". It hangs, or its work takes so "
       "long. If its log stands still too, end it and start it again: the run goes on meanwhile",
       context_.options.region, speaker(), whole_seconds(silence_.lasts()),
-      inter::printable(progress_.phase()));
+      inter::printable(seen_.progress.phase()));
 }
 
 std::string WorkerSide::silence() const {
@@ -247,85 +167,14 @@ void WorkerSide::carry_out(const OrderRestore& action) {
   check_.hand_over(initial ? std::vector<inter::BlobId>{} : std::vector{snapshot.blob}, order);
 }
 
-// Once it is signed: until then it is tried again when the run is over.
 void WorkerSide::carry_out(const OrderFinish& action) {
-  if (!sign_end({action.version, action.state})) return;
-  server_->finish(action.version);
-  reached(ProtocolState::finish_ordered);
-}
-
-// A disk that fails just now is no cause to leave the run, as the others do not wait for this any
-// more.
-bool WorkerSide::sign_end(const Applied& end) {
-  try {
-    const bool otherwise = ended_otherwise(end);
-    if (!otherwise) context_.directory.ledger().save_finished(end.version, end.state);
-    finish_unsigned_ = false;
-    return !otherwise;
-  } catch (const std::system_error& error) {
-    if (!is_storage_failure(error)) throw;
-    if (!std::exchange(finish_unsigned_, true))
-      spdlog::warn("{}: cannot write that its worker holds the end ({}): tries again",
-                   context_.options.region, error.what());
-    return false;
-  }
-}
-
-// No record has the state of the last version, but this region may have signed one before. If
-// rounds were taken back since, that one says nothing.
-bool WorkerSide::ended_otherwise(const Applied& end) {
-  const std::optional<Applied> before = context_.directory.ledger().finished();
-  const bool same = !before || before->version != end.version || before->state == end.state;
-  if (same || context_.protocol().revision() > 0) return false;
-  holds_another_ = true;
-  const std::string message = fmt::format(
-      "this region's worker holds a state of version {} ({}) that is not the one with which the "
-      "region ended ({}): its checkpoints were changed since, or this machine fails now, or failed "
-      "then. Take the model of another region; or stop both processes, move checkpoints/ and "
-      "ledger/finished out of {}, and start them together with another region's coordinator, to "
-      "have the last rounds applied again",
-      end.version, to_hex(end.state), to_hex(before->state), context_.options.directory.string());
-  context_.ending.finish({4, message});
-  return true;
-}
-
-// The run is over. A worker that died before it saved the last rounds is given them again.
-void WorkerSide::see_off() {
-  const RoundProtocol& protocol = context_.protocol();
-  if (!holds_what_was_agreed()) {
-    holds_another_ = true;
-    // The next life knows by this that it is another one.
-    if (holds_.version == protocol.version()) sign_end(*protocol.applied());
-    spdlog::error(
-        "{}: its worker came back with a state of version {} that is not the one agreed on: this "
-        "process ends, to be started again",
-        context_.options.region, holds_.version);
-    return server_->waiting_for(
-        "its coordinator to be started again: this state is not the one agreed on");
-  }
-  // It may have died before it was told so, and nothing was signed of what it held.
-  if (holds_.version >= protocol.version())
-    return carry_out(OrderFinish{holds_.version, holds_.state});
-  const CommitRecord record = protocol.record(holds_.version);
-  const bool held = all_applied_blobs(
-      record, [this](const inter::BlobId& blob) { return context_.directory.spool().has(blob); });
-  if (held) return carry_out(OrderApply{record});
-  server_->waiting_for(fmt::format(
-      "the payloads of round {}, which are not kept any more, as the run is over", record.round));
-}
-
-// Of the last version no record says the state: it is the one with which the run ended here.
-bool WorkerSide::holds_what_was_agreed() const {
-  const RoundProtocol& protocol = context_.protocol();
-  if (holds_.version < protocol.version())
-    return holds_.state == protocol.record(holds_.version).state;
-  const std::optional<Applied>& ended = protocol.applied();
-  return !ended || ended->version != holds_.version || ended->state == holds_.state;
+  farewell_.finish({action.version, action.state});
 }
 
 // The disk fails: the worker keeps its numbers in memory and does not need us for inner steps.
 void WorkerSide::train_on() {
-  const std::optional<OrderContinue> steps = context_.protocol().steps_from(holds_.version, steps_);
+  const std::optional<OrderContinue> steps =
+      context_.protocol().steps_from(seen_.holds.version, steps_);
   if (steps) return carry_out(*steps);
   server_->waiting_for("its coordinator's disk to take data again");
 }
@@ -352,20 +201,20 @@ void WorkerSide::on_gathered(const AttachRequest& rank_0,
                context_.options.workers - missing.size(), context_.options.workers, rank_0.version);
   note_missing(missing);
   trained_on_ = rank_0.trained_on;
-  heard_at_ = steady_clock::now();
+  seen_.heard_at = steady_clock::now();
   reported_unix_s_.reset();
-  is_attached_ = has_attached_ = true;
-  finish_unsigned_ = false;
+  seen_.is_attached = seen_.has_attached = true;
+  farewell_.begin_gathering();
   check_.call_off();
   intake_.begin_gathering();
-  holds_ = {rank_0.version, rank_0.state};
+  seen_.holds = {rank_0.version, rank_0.state};
   steps_ = 0;
   told_.clear();
   welcome_.reset();
   reached(ProtocolState::workers_gathered);
   // It came back to end, or to go on while nothing can be decided here.
   const std::optional<RunOutcome>& outcome = context_.ending.outcome();
-  if (outcome && !context_.ending.succeeded()) return refuse(*outcome);
+  if (outcome && !context_.ending.succeeded()) return farewell_.refuse(*outcome);
   // One of another run is refused once that can be noted.
   const bool of_this = rank_0.run_id.empty() || rank_0.run_id == protocol.run_id();
   if (!outcome && !of_this && context_.ending.storage_fails()) return;
@@ -440,10 +289,10 @@ void WorkerSide::note_other_data(const std::optional<DataDigest>& now) {
 
 void WorkerSide::on_worker_lost() {
   check_.call_off();
-  is_attached_ = false;
+  seen_.is_attached = false;
   welcome_.reset();
   intake_.worker_lost();
-  if (!context_.ending.outcome() && progress_.phase() != kPhaseDone) {
+  if (!context_.ending.outcome() && seen_.progress.phase() != kPhaseDone) {
     spdlog::warn("{}: its workers are gone; it waits until they attach again",
                  context_.options.region);
     context_.ending.guard([&] { context_.add_event("workers_lost", {}, {}); });
@@ -453,7 +302,7 @@ void WorkerSide::on_worker_lost() {
 
 void WorkerSide::on_ready(std::uint32_t steps) {
   steps_ = steps;
-  if (context_.ending.succeeded()) return see_off();
+  if (context_.ending.succeeded()) return farewell_.see_off();
   if (context_.ending.storage_fails()) return train_on();
   if (!intake_.waits_for_room()) return context_.driver.handle(WorkerReady{steps});
   told_.clear();
@@ -478,7 +327,7 @@ void WorkerSide::on_contribute(const Contribution& contribution, Descriptor payl
 
 void WorkerSide::on_applied(Round version, const Digest& state) {
   reached(ProtocolState::apply_heard);
-  holds_ = {version, state};
+  seen_.holds = {version, state};
   // Not of a round that was taken back meanwhile.
   const bool by_record =
       applying_ && version == *applying_ + 1 && version <= context_.protocol().version();
@@ -515,8 +364,8 @@ void WorkerSide::on_report(const Progress& progress) {
   if (const auto silent = silence_.end())
     spdlog::info("{}: {} speaks again, after {} s", context_.options.region, speaker(),
                  whole_seconds(*silent));
-  progress_ = progress;
-  heard_at_ = steady_clock::now();
+  seen_.progress = progress;
+  seen_.heard_at = steady_clock::now();
   const auto since_1970 = std::chrono::system_clock::now().time_since_epoch();
   reported_unix_s_ = std::chrono::duration<double>(since_1970).count();
 }

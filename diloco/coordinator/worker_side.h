@@ -14,6 +14,7 @@
 #include "diloco/coordinator/contribution_intake.h"
 #include "diloco/coordinator/coordinator_context.h"
 #include "diloco/coordinator/spool_check.h"
+#include "diloco/coordinator/worker_farewell.h"
 #include "diloco/coordinator/worker_silence.h"
 #include "diloco/worker/worker_server.h"
 
@@ -26,20 +27,10 @@ class WorkerSide : public WorkerServerHandler {
   void open();  // the socket that ranks attach to; throws std::system_error
   // Ends every session and opens anew: the worker may wait for something that will not come.
   asio::awaitable<void> reopen();
-  // Tells it why it may not take part any more, if that is the outcome's reason.
-  void refuse(const RunOutcome& outcome);
-  // As above; but a worker that is away is waited for a moment, as it may come back to hear it.
-  asio::awaitable<void> await_return_of_refused();
-  // The run is over: waits until the worker has its result, which may have died before and come
-  // back for it. False: it was waited for in vain.
-  // `show`: what is waited for, now and again.
-  asio::awaitable<bool> say_goodbye(std::function<void(const std::string& waiting)> show);
-  // One that is away is not waited for any longer.
-  void cut_goodbye_short() { goodbye_cut_short_ = true; }
   asio::awaitable<void> stop();
 
-  const Progress& progress() const { return progress_; }
-  bool is_attached() const { return is_attached_; }
+  const Progress& progress() const { return seen_.progress; }
+  bool is_attached() const { return seen_.is_attached; }
   // Ranks: those that the others go on without; all while no worker is attached.
   std::vector<std::uint32_t> missing() const;
   // When it reported last; none: it has not since it attached last.
@@ -51,6 +42,7 @@ class WorkerSide : public WorkerServerHandler {
   std::uint64_t silent_s() const;  // however short
   ContributionIntake& intake() { return intake_; }
   const ContributionIntake& intake() const { return intake_; }
+  WorkerFarewell& farewell() { return farewell_; }
   void tell_what_is_waited_for(const std::string& what);  // empty: nothing
 
   // Once there is a log: of a joiner's run it is a single word so far which one it is, and the
@@ -79,13 +71,8 @@ class WorkerSide : public WorkerServerHandler {
   void on_data_read(const DataDigests& data) override;
 
  private:
-  bool has_result();
   void look_at_model(const AttachRequest& rank_0);
   bool lacks_room(Round round);
-  void see_off();
-  bool holds_what_was_agreed() const;
-  bool ended_otherwise(const Applied& end);
-  bool sign_end(const Applied& end);
   void train_on();
   std::string speaker() const;
   void note_missing(const std::vector<std::uint32_t>& missing);
@@ -95,26 +82,18 @@ class WorkerSide : public WorkerServerHandler {
   CoordinatorContext context_;
   std::optional<WorkerServer> server_;
   ContributionIntake intake_;
-  Progress progress_;
+  WorkerSeen seen_;
   std::optional<double> reported_unix_s_;
   std::vector<std::uint32_t> missing_;    // ranks, when they attached last
   std::optional<DataDigest> trained_on_;  // its state, before it attached
   std::optional<Round> applying_;
-  Applied holds_;                              // as it said last
-  std::uint32_t steps_ = 0;                    // since then, when it asked last
+  std::uint32_t steps_ = 0;                    // since what it holds, when it asked last
   std::string told_;                           // that it waits for
   std::optional<WelcomeWorker> welcome_ = {};  // that it is to get
   std::string no_room_ = {};                   // for the model of what attached last: what to set
-  bool is_attached_ = false;                   // now
-  bool has_attached_ = false;                  // since this process began
-  bool heard_refusal_ = false;                 // why it may not take part any more
-  bool goodbye_cut_short_ = false;
-  bool finish_unsigned_ = false;  // the disk would not take that it holds the end
-  bool holds_another_ = false;    // at the end, than the run agreed on
-  std::chrono::steady_clock::time_point look_for_result_at_;  // again
-  std::chrono::steady_clock::time_point heard_at_;
   WorkerSilence silence_;
   SpoolCheck check_;
+  WorkerFarewell farewell_;
 };
 
 }  // namespace causeway::diloco

@@ -14,6 +14,7 @@
 #include "diloco/ledger/ledger_file.h"
 #include "diloco/ledger/ledger_files.h"
 #include "diloco/maths/digest.h"
+#include "inter/base/file.h"
 
 namespace causeway::diloco {
 namespace {
@@ -316,6 +317,13 @@ std::optional<Applied> Ledger::finished() const {
 void Ledger::save_finished(Round version, const Digest& state) {
   const Applied at{version, state};
   write_finished(directory_, {at, sign_ ? sign_(signed_content(head_, at)) : ""});
+}
+
+void Ledger::void_finished_after(Round round) {
+  const std::optional<Applied> end = finished();
+  if (!end || end->version <= round) return;
+  std::filesystem::remove(directory_ / "finished");
+  inter::sync_directory(directory_);
 }
 
 }  // namespace causeway::diloco

@@ -66,6 +66,8 @@ class Ledger : public CommittedLog {
   void save(const Snapshot& snapshot);
   std::optional<Applied> finished() const;
   void save_finished(Round version, const Digest& state);
+  // A record takes the rounds from this one back: what was signed of a later version is void.
+  void void_finished_after(Round round);
 
   // Hash of the last entry: equal in two regions if and only if their histories are.
   const Digest& head() const { return head_; }

@@ -56,7 +56,7 @@ struct Applied {
 // Where the sender stands. Sent when a link comes up and whenever it changes.
 struct Status {
   Round version = 0;               // records in the sender's ledger
-  Digest head{};                   // hash chain over them: docs/rounds.md
+  Digest head{};                   // hash chain over them: docs/audit.md
   std::optional<Applied> applied;  // by its worker, when known
   Round payloads_from =
       0;  // the sender holds every listed payload of rounds [payloads_from, version)

@@ -41,7 +41,7 @@ struct Contribution {
   double overhead_s = 0;  // since then, what was not inner steps
   std::optional<double> held_out_loss{};  // of version `round`
   double egress_cost = 0;  // of all that this region sent since the run began; 0: not known
-  // Root over the states on the way to it (docs/audit.md, "Proof that a region trained").
+  // Root over the states on the way to it (docs/proofs.md).
   std::optional<Digest> proof{};
   inter::BlobId payload{};
   // Of a sharded round (diloco/region/shards.h): the payload in parts that are blobs of their own.

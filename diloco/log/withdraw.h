@@ -1,7 +1,7 @@
 // How a record takes contributions out of a round again, when no living member can supply their
 // payloads: it takes the place of the round's record, and the records of later rounds, which were
 // made from a state that nobody can reach any more, are void. Every region reads the log in this
-// way, so all have the same records (docs/rounds.md, "What nobody has"). Pure.
+// way, so all have the same records (docs/late-regions.md, "What nobody has"). Pure.
 #pragma once
 
 #include <cstdint>

@@ -82,7 +82,12 @@ Sums sum(std::span<const Transfer> transfers) {
   return sums;
 }
 
-void fit(const Sums& s, double known_latency_s, LinkFit& out) {
+}  // namespace
+
+LinkFit fit_link(std::span<const Transfer> transfers) {
+  assert(!transfers.empty());
+  LinkFit out;
+  const Sums s = sum(transfers);
   const double determinant = s.one * s.bytes_squared - s.bytes * s.bytes;
   const bool one_size = determinant <= 1e-9 * s.one * s.bytes_squared;
   if (!one_size) {
@@ -90,17 +95,15 @@ void fit(const Sums& s, double known_latency_s, LinkFit& out) {
     out.latency_s = (s.seconds - out.seconds_per_byte * s.bytes) / s.one;
   }
   if (one_size || out.latency_s < 0) {
-    out.latency_s = one_size ? known_latency_s : 0;
-    out.seconds_per_byte =
-        s.bytes_squared > 0 ? (s.bytes_seconds - out.latency_s * s.bytes) / s.bytes_squared : 0;
+    out.latency_s = 0;
+    out.seconds_per_byte = s.bytes_squared > 0 ? s.bytes_seconds / s.bytes_squared : 0;
   }
   if (out.seconds_per_byte < 0 || s.bytes_squared <= 0) {
     out.seconds_per_byte = 0;
     out.latency_s = s.seconds / s.one;
   }
+  return out;
 }
-
-}  // namespace
 
 double quantile(std::vector<double> samples, double share) {
   assert(!samples.empty());
@@ -109,20 +112,6 @@ double quantile(std::vector<double> samples, double share) {
   const auto low = static_cast<std::size_t>(place);
   const std::size_t high = std::min(low + 1, samples.size() - 1);
   return samples[low] + (place - std::floor(place)) * (samples[high] - samples[low]);
-}
-
-LinkFit fit_link(std::span<const Transfer> transfers, double latency_s) {
-  assert(!transfers.empty());
-  LinkFit out;
-  fit(sum(transfers), latency_s, out);
-  std::vector<double> ratios;
-  for (const Transfer& transfer : transfers) {
-    const double fitted_s = out.seconds(transfer.bytes);
-    ratios.push_back(fitted_s > 0 ? transfer.seconds / fitted_s : 1);
-  }
-  out.p50 = quantile(ratios, 0.5);
-  out.p95 = quantile(ratios, 0.95);
-  return out;
 }
 
 }  // namespace causeway::diloco::tuner

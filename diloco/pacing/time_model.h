@@ -48,8 +48,7 @@ double utilisation(std::uint32_t k, const Overlap& overlap, const RoundCosts& co
 // 95th percentile: link times have heavy tails.
 double hiding_k(double step_s, double exchange_s);
 
-// What a link costs, from what transfers over it took: seconds = alpha + beta x bytes, and how far
-// single transfers stray from that.
+// What a link costs, from what transfers over it took: seconds = alpha + beta x bytes.
 
 struct Transfer {
   double bytes = 0, seconds = 0;
@@ -58,16 +57,12 @@ struct Transfer {
 struct LinkFit {
   double latency_s = 0;         // alpha
   double seconds_per_byte = 0;  // beta
-  // Quantiles of measured / fitted time.
-  double p50 = 1, p95 = 1;
-
-  double seconds(double bytes) const { return latency_s + seconds_per_byte * bytes; }
 };
 
 // Least squares of the relative error, so that small and large transfers count alike; neither alpha
-// nor beta below 0. With transfers of one size only, all of the time is taken for bandwidth beyond
-// `latency_s`, if that is known. Needs one transfer.
-LinkFit fit_link(std::span<const Transfer> transfers, double latency_s = 0);
+// nor beta below 0. With transfers of one size only, all of the time is taken for bandwidth. Needs
+// one transfer.
+LinkFit fit_link(std::span<const Transfer> transfers);
 
 // The value below which this share of the samples lies, linear between them. Needs one sample.
 double quantile(std::vector<double> samples, double share);

@@ -1,4 +1,4 @@
-// What each listed contribution counts (docs/rounds.md, "One round").
+// What each listed contribution counts (docs/rounds.md, "Weights").
 //
 //   raw_i    = tokens_i * liveness_i * (1 + staleness_i)^-0.5
 //   weight_i = raw_i / sum(raw) * min(1, 3 * median(norm) / norm_i)

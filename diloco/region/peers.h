@@ -66,7 +66,7 @@ class Peers {
   // The snapshots that these regions go on from, as they said last, each with the first round whose
   // payloads they still need after it. Two of each region: more would be a lie.
   std::map<Snapshot, Round> leaps_of(const Membership& members) const;
-  // It said so: docs/rounds.md.
+  // It said so: docs/late-regions.md.
   bool awaits_snapshot(const std::string& peer) const;
 
   // There is a link to it, and it says that it has all payloads of the round.

@@ -9,8 +9,8 @@
 //   gather    every region gets the sums, and the record names them
 //
 // With payloads of P bytes a region sends some 3 P in all, and receives as much: 2 P to summers,
-// and P of sums. In a full exchange it is as many P as there are other regions. docs/rounds.md has
-// more.
+// and P of sums. In a full exchange it is as many P as there are other regions.
+// docs/sharded-rounds.md has more.
 #pragma once
 
 #include <cstddef>

@@ -381,7 +381,7 @@ std::optional<Time> Decider::latest_end() const {
 }
 
 // A region that may be listed later is not worth more waiting than a quarter of a round's compute,
-// or the part of it that goes on meanwhile (docs/rounds.md, "What happens to a contribution").
+// or the part of it that goes on meanwhile (docs/rounds.md, "The grace period").
 Time Decider::grace() const {
   double compute_s = 0;
   for (const Contribution* made : candidates_.first_to(round_))

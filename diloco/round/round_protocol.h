@@ -144,8 +144,6 @@ class RoundProtocol {
 
   const std::string& run_id() const { return region_.history.run_id(); }
   Round version() const { return region_.history.version(); }
-  // How often rounds were taken back.
-  std::uint32_t revision() const { return region_.history.revision(); }
   CommitRecord record(Round round) const { return region_.history.record(round); }
   // Of the open round, unless it is shortened, and how it came to that.
   std::uint32_t k() const { return region_.history.k_policy().k(); }

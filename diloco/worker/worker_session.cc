@@ -15,6 +15,7 @@
 #include "diloco/files/file_io.h"
 #include "diloco/log/wire.h"
 #include "diloco/worker/coordinator_link.h"
+#include "diloco/worker/last_word.h"
 #include "diloco/worker/stream/frame.h"
 #include "diloco/worker/worker.pb.h"
 #include "diloco/worker/worker_messages.h"
@@ -247,6 +248,16 @@ std::string why_unanswered(const AttachRequest& request, int times) {
          "turn";
 }
 
+// Nobody answers. Whoever was attached knows that no note lay there then: this one is for it, and
+// ends it. Anybody else may be started before a coordinator that takes part again.
+void hear_last_word(const AttachRequest& request, Unreached& why) {
+  if (!request.coordinator.empty()) return;  // its directory is on another host
+  const std::optional<LastWord> word = last_word(request.socket.parent_path());
+  if (!word || word->run_id != request.run_id) return;
+  if (request.again) throw std::system_error(make_error_code(word->kind), word->reason);
+  why.problem = "it ended and said why: " + word->reason;
+}
+
 void note_small_segments(const AttachRequest& request) {
   spdlog::warn(
       "the coordinator at {} answers now that it gets small packets, and did not before: something "
@@ -289,6 +300,7 @@ std::unique_ptr<WorkerSession> WorkerSession::attach(const AttachRequest& reques
         return session;
       }
       if (why.took_connection) ++unanswered;
+      hear_last_word(request, why);
     } catch (const std::system_error& error) {
       if (!may_pass(error.code(), request)) throw;
       // Whoever was told to wait for other ranks was heard.

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Computes the states of a run again, from docs/audit.md and docs/wire-format.md alone.
+"""Computes the states of a run again, from docs/audit.md, docs/payload.md and docs/file-formats.md alone.
 
     audit.py REGION_DIRECTORY [CERTIFICATES]
 

@@ -1,5 +1,5 @@
 // The spool: blobs on disk in one directory, partial ones included, so that a restart keeps what
-// had arrived. docs/wire-format.md has the files.
+// had arrived. docs/file-formats.md has the files.
 //
 // Chunks of a partial blob may come in any order and from several peers. What a crash tore is
 // fetched again, the rest stays. A blob counts with its whole size against the capacity from its

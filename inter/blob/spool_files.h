@@ -18,7 +18,7 @@ namespace causeway::inter {
 
 // A blob of which chunks are here: its bytes in a file and, beside it, a map with the hash of each
 // chunk, written after the chunk, so that whatever a crash tore is found, and the hash of the whole
-// is known from the map once all are there. docs/wire-format.md has the files.
+// is known from the map once all are there. docs/file-formats.md has the files.
 class PartialBlob {
  public:
   struct Paths {

@@ -10,8 +10,6 @@
 #include <system_error>
 
 #include <openssl/pem.h>
-#include <openssl/rand.h>
-#include <openssl/x509v3.h>
 
 #include <spdlog/spdlog.h>
 
@@ -21,14 +19,15 @@
 #include "inter/base/openssl.h"
 #include "inter/base/region_name.h"
 #include "inter/tls/certificate.h"
+#include "inter/tls/make_certificate.h"
 
 namespace causeway::inter {
 namespace {
 
 using std::filesystem::path;
 
-constexpr std::chrono::seconds kClockSkew{
-    300};  // of the hosts that will check the CA's certificate
+// Of the hosts that will check the CA's certificate.
+constexpr std::chrono::seconds kClockSkew{300};
 
 // No region can have a name with a dot.
 constexpr std::string_view kObserverSuffix = ".observer", kFollowerSuffix = ".follower";
@@ -47,16 +46,11 @@ struct Issuer {
   std::unique_ptr<File> turn;
   CertificatePtr certificate;
   KeyPtr key;
+
+  CertificatePtr issue(const std::string& name, EVP_PKEY* owner, const Validity& validity) const {
+    return make_certificate(name, owner, certificate.get(), key.get(), validity);
+  }
 };
-
-[[noreturn]] void openssl_failed(const std::string& operation) {
-  throw std::system_error(std::make_error_code(std::errc::io_error),
-                          operation + ": " + take_openssl_error());
-}
-
-void check(bool succeeded, const char* operation) {
-  if (!succeeded) openssl_failed(operation);
-}
 
 void refuse_overwrite(const path& file) {
   if (std::filesystem::exists(file)) {
@@ -92,27 +86,11 @@ void write_pem(const path& file, BIO* pem, unsigned mode) {
   });
 }
 
-void write_key(const path& file, EVP_PKEY* key) {
-  const BioPtr pem(BIO_new(BIO_s_secmem()));
-  check(pem && PEM_write_bio_PrivateKey(pem.get(), key, nullptr, nullptr, 0, nullptr, nullptr) == 1,
-        "cannot encode a private key");
-  write_pem(file, pem.get(), 0600);
-}
-
-BioPtr encode_pem(X509* certificate) {
-  BioPtr pem(BIO_new(BIO_s_mem()));
-  check(pem && PEM_write_bio_X509(pem.get(), certificate) == 1, "cannot encode a certificate");
-  return pem;
-}
-
-void write_certificate(const path& file, X509* certificate) {
-  write_pem(file, encode_pem(certificate).get(), 0644);
-}
-
 // Both or neither.
 void write_pair(const Credentials& files, EVP_PKEY* key, X509* certificate) {
-  write_key(files.key, key);
-  remove_if_it_throws(files.key, [&] { write_certificate(files.certificate, certificate); });
+  write_pem(files.key, pem_of(key).get(), 0600);
+  remove_if_it_throws(files.key,
+                      [&] { write_pem(files.certificate, pem_of(certificate).get(), 0644); });
 }
 
 // Whoever reads the file meanwhile sees the old content or the new.
@@ -120,68 +98,6 @@ void replace_pem(const path& file, BIO* pem) {
   AtomicFile out(file);
   out.append(content_of(pem));
   out.commit(Durability::on_disk);
-}
-
-KeyPtr make_key() {
-  KeyPtr key(EVP_PKEY_Q_keygen(nullptr, nullptr, "ED25519"));
-  check(key != nullptr, "cannot make an Ed25519 key");
-  return key;
-}
-
-void set_random_serial(X509* certificate) {
-  unsigned char bytes[16];
-  check(RAND_bytes(bytes, sizeof bytes) == 1, "no randomness for a serial number");
-  bytes[0] &= 0x7f;  // positive
-  const std::unique_ptr<BIGNUM, OpensslDeleter<BN_free>> number(
-      BN_bin2bn(bytes, sizeof bytes, nullptr));
-  check(number && BN_to_ASN1_INTEGER(number.get(), X509_get_serialNumber(certificate)) != nullptr,
-        "cannot set a serial number");
-}
-
-void set_validity(X509* certificate, std::chrono::seconds starts_in, std::chrono::days validity) {
-  const auto ends_in = starts_in + std::chrono::seconds(validity);
-  check(X509_gmtime_adj(X509_getm_notBefore(certificate), starts_in.count()) != nullptr &&
-            X509_gmtime_adj(X509_getm_notAfter(certificate), ends_in.count()) != nullptr,
-        "cannot set a certificate's dates");
-}
-
-void set_common_name(X509_NAME* name, const std::string& text) {
-  check(X509_NAME_add_entry_by_txt(name, "CN", MBSTRING_UTF8,
-                                   reinterpret_cast<const unsigned char*>(text.c_str()), -1, -1,
-                                   0) == 1,
-        "cannot set a certificate's name (at most 64 characters)");
-}
-
-void add_extension(X509* certificate, X509* issuer, int kind, const std::string& value) {
-  X509V3_CTX context;
-  X509V3_set_ctx(&context, issuer, certificate, nullptr, nullptr, 0);
-  const std::unique_ptr<X509_EXTENSION, OpensslDeleter<X509_EXTENSION_free>> extension(
-      X509V3_EXT_conf_nid(nullptr, &context, kind, value.c_str()));
-  check(extension && X509_add_ext(certificate, extension.get(), -1) == 1,
-        "cannot add a certificate extension");
-}
-
-// What a CA's and a region's certificate have in common; unsigned.
-CertificatePtr make_certificate(const std::string& name, EVP_PKEY* key, X509* issuer,
-                                std::chrono::seconds starts_in, std::chrono::days validity) {
-  CertificatePtr certificate(X509_new());
-  check(certificate && X509_set_version(certificate.get(), X509_VERSION_3) == 1 &&
-            X509_set_pubkey(certificate.get(), key) == 1,
-        "cannot make a certificate");
-  set_random_serial(certificate.get());
-  set_validity(certificate.get(), starts_in, validity);
-  set_common_name(X509_get_subject_name(certificate.get()), name);
-  X509* signer = issuer == nullptr ? certificate.get() : issuer;
-  check(X509_set_issuer_name(certificate.get(), X509_get_subject_name(signer)) == 1,
-        "cannot set a certificate's issuer");
-  add_extension(certificate.get(), signer, NID_subject_key_identifier, "hash");
-  add_extension(certificate.get(), signer, NID_authority_key_identifier, "keyid:always");
-  return certificate;
-}
-
-void sign(X509* certificate, EVP_PKEY* key) {
-  // Ed25519 brings its own digest.
-  check(X509_sign(certificate, key, nullptr) > 0, "cannot sign a certificate");
 }
 
 KeyPtr load_key(const path& file) {
@@ -209,22 +125,9 @@ Issuer load_issuer(const path& directory) {
   issuer.certificate = load_certificate(directory / "ca.crt");
   issuer.key = load_key(key_file);
   warn_of_open_key(key_file);
-  check(X509_check_private_key(issuer.certificate.get(), issuer.key.get()) == 1,
-        "ca.key does not belong to ca.crt");
+  check_openssl(X509_check_private_key(issuer.certificate.get(), issuer.key.get()) == 1,
+                "ca.key does not belong to ca.crt");
   return issuer;
-}
-
-CertificatePtr issue(const Issuer& issuer, const std::string& region, EVP_PKEY* key,
-                     std::chrono::seconds starts_in, std::chrono::days validity) {
-  X509* ca = issuer.certificate.get();
-  CertificatePtr owned = make_certificate(region, key, ca, starts_in, validity);
-  X509* certificate = owned.get();
-  add_extension(certificate, ca, NID_basic_constraints, "critical,CA:FALSE");
-  add_extension(certificate, ca, NID_key_usage, "critical,digitalSignature");
-  add_extension(certificate, ca, NID_ext_key_usage, "serverAuth,clientAuth");
-  add_extension(certificate, ca, NID_subject_alt_name, "DNS:" + region);
-  sign(certificate, issuer.key.get());
-  return owned;
 }
 
 // `certified` may say more than `name`, which the files and ca.issued have.
@@ -235,7 +138,7 @@ void issue_new(const path& directory, const std::string& name, const std::string
   refuse_overwrite(files.key);
   refuse_overwrite(files.certificate);
   const KeyPtr key = make_key();
-  const CertificatePtr certificate = issue(issuer, certified, key.get(), starts_in, validity);
+  const CertificatePtr certificate = issuer.issue(certified, key.get(), {starts_in, validity});
   remember_issued(directory, name, certificate.get());
   write_pair(files, key.get(), certificate.get());
 }
@@ -255,36 +158,6 @@ std::string present_name(const Credentials& files, const std::string& name) {
 void remember_present(const path& directory, const std::string& name) {
   const path file = credentials_in(directory, name).certificate;
   remember_issued(directory, name, load_certificate(file).get());
-}
-
-// Valid as long as the CA is: there is nobody who would fetch a new one every week.
-CrlPtr make_revocations(const Issuer& issuer) {
-  const X509* ca = issuer.certificate.get();
-  CrlPtr list(X509_CRL_new());
-  check(list && X509_CRL_set_version(list.get(), X509_CRL_VERSION_2) == 1 &&
-            X509_CRL_set_issuer_name(list.get(), X509_get_subject_name(ca)) == 1 &&
-            X509_CRL_set1_lastUpdate(list.get(), X509_get0_notBefore(ca)) == 1 &&
-            X509_CRL_set1_nextUpdate(list.get(), X509_get0_notAfter(ca)) == 1,
-        "cannot make a revocation list");
-  return list;
-}
-
-void append(X509_CRL* list, ASN1_INTEGER* serial) {
-  std::unique_ptr<X509_REVOKED, OpensslDeleter<X509_REVOKED_free>> entry(X509_REVOKED_new());
-  const std::unique_ptr<ASN1_TIME, OpensslDeleter<ASN1_TIME_free>> now(X509_gmtime_adj(nullptr, 0));
-  check(entry && now && X509_REVOKED_set_serialNumber(entry.get(), serial) == 1 &&
-            X509_REVOKED_set_revocationDate(entry.get(), now.get()) == 1 &&
-            X509_CRL_add0_revoked(list, entry.get()) == 1,
-        "cannot extend the revocation list");
-  static_cast<void>(entry.release());  // the list owns it now
-}
-
-void write_revocations(const path& file, X509_CRL* list, const Issuer& issuer) {
-  check(X509_CRL_sort(list) == 1 && X509_CRL_sign(list, issuer.key.get(), nullptr) > 0,
-        "cannot sign the revocation list");
-  const BioPtr pem(BIO_new(BIO_s_mem()));
-  check(pem && PEM_write_bio_X509_CRL(pem.get(), list) == 1, "cannot encode the revocation list");
-  replace_pem(file, pem.get());
 }
 
 }  // namespace
@@ -321,12 +194,8 @@ void create_ca(const path& directory, const std::string& run_name, std::chrono::
   refuse_overwrite(directory / "ca.crt");
   const KeyPtr key = make_key();
   const CertificatePtr certificate =
-      make_certificate(run_name + " CA", key.get(), nullptr, -kClockSkew, validity);
-  X509* ca = certificate.get();
-  add_extension(ca, ca, NID_basic_constraints, "critical,CA:TRUE,pathlen:0");
-  add_extension(ca, ca, NID_key_usage, "critical,keyCertSign,cRLSign");
-  sign(ca, key.get());
-  write_pair(credentials_in(directory, std::string(kAuthorityName)), key.get(), ca);
+      make_ca_certificate(run_name + " CA", key.get(), {-kClockSkew, validity});
+  write_pair(credentials_in(directory, std::string(kAuthorityName)), key.get(), certificate.get());
 }
 
 void add_region(const path& directory, const std::string& region, std::chrono::days validity,
@@ -374,9 +243,9 @@ void renew_region(const path& directory, const std::string& region, std::chrono:
   const KeyPtr key = load_key(files.key);
   remember_present(directory, region);
   const std::string name = present_name(files, region);
-  const CertificatePtr certificate = issue(issuer, name, key.get(), -kClockSkew, validity);
+  const CertificatePtr certificate = issuer.issue(name, key.get(), {-kClockSkew, validity});
   remember_issued(directory, region, certificate.get());
-  replace_pem(files.certificate, encode_pem(certificate.get()).get());
+  replace_pem(files.certificate, pem_of(certificate.get()).get());
 }
 
 bool revoke_region(const path& directory, const std::string& region) {
@@ -393,15 +262,18 @@ bool revoke_region(const path& directory, const std::string& region) {
   }
   const path file = credentials_in(directory, region).revocations;
   CrlPtr list = load_revocations(file);
-  if (!list) list = make_revocations(issuer);
+  if (!list) list = make_revocations(issuer.certificate.get());
   bool added = false;
   for (const SerialPtr& serial : issued) {
     if (!lists(list.get(), serial.get())) {
-      append(list.get(), serial.get());
+      add_revoked(list.get(), serial.get());
       added = true;
     }
   }
-  if (added) write_revocations(file, list.get(), issuer);
+  if (added) {
+    sign_revocations(list.get(), issuer.key.get());
+    replace_pem(file, pem_of(list.get()).get());
+  }
   return added;
 }
 

@@ -1,5 +1,5 @@
 // Digests of the data that a worker reads: of a sample at once, of every byte once all are read
-// (docs/rounds.md, "Whether it is the same data").
+// (docs/data.md).
 //
 // A file is read once; its digest is kept in the region's directory. What has no digest yet is read
 // before anything else, if it is little. Otherwise a thread of its own reads it, for as long as

@@ -1,6 +1,6 @@
 // Which window of the training part a step reads.
 //
-// A sample (docs/rounds.md, "Shares of the data") is a window of context + 1 tokens starting at a
+// A sample (docs/data.md) is a window of context + 1 tokens starting at a
 // multiple of `context`. Sample index = permutation(seed, epoch)[region's range +
 // cursor]: each region owns a contiguous range of the permuted order, and the cursor counts the
 // region's samples. Ranks split the region's batch, so n workers with batch b equal one with n x b.

@@ -1,4 +1,4 @@
-// What a commit record makes of a region's contributions (docs/rounds.md, "The worker socket"), as
+// What a commit record makes of a region's contributions (docs/worker-socket.md), as
 // far as it follows from the record alone.
 #pragma once
 

@@ -358,7 +358,7 @@ bool OuterRound::add_own(const InFlight& own, float weight, Flat which, OuterSpa
 }
 
 // With too little weight behind the mean, momentum is left out of it: anchor <- anchor - lr * mean
-// (docs/rounds.md, "One round").
+// (docs/rounds.md, "Weights").
 OuterSpans::StepLeaves OuterRound::step(const diloco::CommitRecord& record, Segments segments,
                                         OuterSpans& spans) const {
   diloco::OuterOptions options = outer_;

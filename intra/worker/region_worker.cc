@@ -23,6 +23,8 @@ namespace causeway::intra {
 namespace {
 
 constexpr int kReloadsMax = 3;
+// Of the newest step in the rate that displays show.
+constexpr double kRateWeight = 0.2;
 
 RoundDriver::Region region_of(const WorkerOptions& options) {
   return {.name = options.region,
@@ -376,14 +378,7 @@ WorkerResult RegionWorker::make_result() {
   return result;
 }
 
-// RegionWorker: what a region shows of itself while it works.
-
-namespace {
-
-// Weight of the newest step in the rate that displays show.
-constexpr double kRateWeight = 0.2;
-
-}  // namespace
+// ---- What it shows ----
 
 void RegionWorker::sat_out(const std::string& tensor, std::uint32_t steps) {
   spdlog::error(

@@ -1,6 +1,6 @@
 // Proof that a contribution was trained: hashes of the training state on the way through a round's
 // inner steps, in a Merkle tree whose root is in the contribution and in its record, and what a
-// region keeps so that it can be checked (docs/audit.md, "Proof that a region trained").
+// region keeps so that it can be checked (docs/proofs.md).
 //   proofs/round-T.state    what the steps began with: params, both moments, residual; raw fp32
 //   proofs/round-T.leaves   a line for each state on the way
 #pragma once

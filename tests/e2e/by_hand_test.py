@@ -1,5 +1,4 @@
 """The same run started by hand: certs, then coordinators and workers."""
-import json
 import os
 import pathlib
 import resource
@@ -9,7 +8,7 @@ import sys
 import unittest
 from unittest import mock
 
-from harness import CAUSEWAY, DENSE, REGIONS, EndToEnd, free_port, namespaces_allowed, read_json, wait_until
+from harness import CAUSEWAY, DENSE, REGIONS, namespaces_allowed, read_json, wait_until
 from run_by_hand import RunByHand
 
 
@@ -18,8 +17,7 @@ class ByHand(RunByHand):
         workers = (1, 2, 1)
         config = self.config(workers=workers, addresses=self.addresses, steps=30, **DENSE)
         self.finish_all(self.start_coordinators(config) + self.start_workers(config, workers))
-        results = [read_json(self.region_directory(region) / "result.json") for region in REGIONS]
-        self.assertEqual(len({result["params_digest"] for result in results}), 1, results)
+        self.assert_same_weights()
 
     def test_regions_meet_by_ipv6_by_name_and_where_one_can_only_dial_out(self):
         config = self.config(addresses=self.addresses, steps=30, **DENSE)
@@ -33,8 +31,7 @@ class ByHand(RunByHand):
         config.write_text(text.replace(f'advertise = "{silent}"', 'advertise = ""'))
         coordinators = self.start_coordinators(config)
         self.finish_all(coordinators + self.start_workers(config, (1, 1, 1)))
-        results = [read_json(self.region_directory(region) / "result.json") for region in REGIONS]
-        self.assertEqual(len({result["params_digest"] for result in results}), 1, results)
+        self.assert_same_weights()
         log = coordinators[2].log.read_text()
         self.assertIn("us-east is up at [::1]:", log)
         self.assertIn("eu-west is up at 127.0.0.1:", log)
@@ -65,8 +62,7 @@ class ByHand(RunByHand):
         told = "the run is over: waiting for this region's worker, which has yet to write its result"
         wait_until(lambda: told in coordinators[2].log.read_text(), "the last coordinator to wait", coordinators[2])
         self.finish_all([self.worker(config, REGIONS[2]), coordinators[2]])
-        results = [read_json(self.region_directory(region) / "result.json") for region in REGIONS]
-        self.assertEqual(len({result["params_digest"] for result in results}), 1, results)
+        self.assert_same_weights()
 
     def launched_worker(self, config, region, environment, *flags):
         return self.start("worker", config, "--region", region, "--directory", self.region_directory(region), *flags,
@@ -266,9 +262,7 @@ listen = "{self.addresses[REGIONS[2]]}"
         version = self.status("us-east")["version"]
 
         def contributes():
-            lines = (self.region_directory("us-east") / "events.jsonl").read_text().splitlines(keepends=True)
-            events = [json.loads(line) for line in lines if line.endswith("\n")]
-            return any(event.get("round", 0) > version and region in event.get("participants", []) for event in events)
+            return any(one["round"] > version and region in one["participants"] for one in self.rounds_of("us-east"))
 
         wait_until(contributes, "a round with its work", worker)
         self.assertFalse(list(checkpoints.glob("*.safetensors")))
@@ -319,9 +313,8 @@ listen = "{self.addresses[REGIONS[2]]}"
         others.append(self.coordinator(config, "eu-west", "--join"))
         self.finish_all([founder, *others] + self.start_workers(config, (1, 1, 1)))
 
-        results = [read_json(self.region_directory(region) / "result.json") for region in REGIONS]
-        self.assertEqual(len({result["params_digest"] for result in results}), 1, results)
-        self.assertLess(results[0]["val_loss"], parent_loss)
+        self.assert_same_weights()
+        self.assertLess(read_json(self.region_directory("us-east") / "result.json")["val_loss"], parent_loss)
         west = self.region_directory("eu-west")
         self.assertNotEqual((west / "ledger" / "run").read_text().split()[0], parent_run)
         self.assertIn(f"forked from run {parent_run} at version 6",
@@ -330,145 +323,6 @@ listen = "{self.addresses[REGIONS[2]]}"
             "coordinator", config, "--region", "us-east", "--directory", self.directory / "another", "--fork",
             self.directory), code=4))
         self.assertIn("already holds run", self.finish(self.coordinator(config, "us-east", "--fork", parent), code=4))
-
-
-class Members(EndToEnd):
-    """A region that nobody knew of when the run began."""
-
-    def setUp(self):
-        super().setUp()
-        self.newcomer = "sa-east"
-        self.addresses = {region: f"127.0.0.1:{free_port()}" for region in (*REGIONS, self.newcomer)}
-        self.run_causeway("certs", "--directory", "certificates", "init")
-        self.run_causeway("certs", "--directory", "certificates", "add-region", *REGIONS)
-
-    def region_directory(self, region):
-        return self.out / "regions" / region
-
-    def launch(self, config, region, *flags):
-        directory = self.region_directory(region)
-        return [self.start("coordinator", config, "--region", region, "--directory", directory, *flags),
-                self.start("worker", config, "--region", region, "--directory", directory)]
-
-    def rounds(self, region):
-        path = self.region_directory(region) / "events.jsonl"
-        lines = path.read_text().splitlines(keepends=True) if path.exists() else []
-        return [event for event in (json.loads(line) for line in lines if line.endswith("\n")) if "participants" in event]
-
-    def ask_for_the_status(self):
-        self.run_causeway("certs", "--directory", "certificates", "add-observer", "watch")
-        address = self.addresses[REGIONS[0]]
-        told = json.loads(self.run_causeway("status", address, "--as", "watch", "--json"))
-        self.assertEqual((told["region"], told["run_id"]), (REGIONS[0], self.status(REGIONS[0])["run_id"]))
-        self.assertIn(f"{REGIONS[0]} of run {told['run_id']}", self.run_causeway("status", address, "--as", REGIONS[1]))
-        self.run_causeway("certs", "--directory", "foreign", "init")
-        self.run_causeway("certs", "--directory", "foreign", "add-observer", "watch")
-        self.assertIn("own authority", self.run_causeway("status", address, "--certificates", "foreign", code=3))
-        self.assertIn("no coordinator listens there",
-                      self.run_causeway("status", f"127.0.0.1:{free_port()}", "--as", "watch", code=3))
-        self.assertRegex(self.run_causeway("status", "nowhere.invalid:1", "nowhere.invalid:2", "--as", "watch", code=3),
-                         "cannot look up nowhere.invalid: [A-Za-z]")
-        self.assertIn("--as NAME is needed", self.run_causeway("status", address, code=2))
-
-    def test_a_region_joins_a_running_run_trains_on_its_share_and_leaves(self):
-        config = self.config(addresses=self.addresses, steps=5 * 400)
-        founder = self.region_directory(REGIONS[0])
-        children = [child for region in REGIONS
-                    for child in self.launch(config, region, "--found" if region == REGIONS[0] else "--join")]
-        wait_until(lambda: self.status(REGIONS[0]).get("version", 0) >= 3, "three rounds", children[0])
-
-        self.ask_for_the_status()
-        self.run_causeway("certs", "--directory", "certificates", "add-region", self.newcomer)
-        address = self.addresses[self.newcomer]
-        self.run_causeway("members", "add", "--directory", founder, self.newcomer, address)
-        larger = self.directory / "larger.toml"
-        larger.write_text(config.read_text() +
-                          f'[[regions]]\nname = "{self.newcomer}"\nlisten = "{address}"\nadvertise = "{address}"\n')
-        coordinator, worker = self.launch(larger, self.newcomer, "--join")
-        wait_until(lambda: any(self.newcomer in event["participants"] for event in self.rounds(self.newcomer)),
-                   "its first contribution", coordinator)
-        self.assertEqual(self.run_causeway("members", "list", "--directory", founder).count("votes"), 4)
-        wait_until(lambda: all(self.status(region)["share"]["count"] == 4 for region in self.addresses),
-                   "every region's status to show its new share", coordinator)
-        shares = {region: self.status(region)["share"] for region in self.addresses}
-        self.assertEqual({region: share["index"] for region, share in shares.items()},
-                         {region: index for index, region in enumerate(sorted(self.addresses))})
-        self.assertEqual({(share["count"], share["pass"]) for share in shares.values()}, {(4, 1)})
-        self.assertEqual(shares[self.newcomer]["begin"], 0)
-        self.assertGreater(shares[REGIONS[0]]["begin"], 0)
-
-        self.run_causeway("members", "remove", "--directory", founder, self.newcomer)
-        self.assertIn("removed from the run", self.finish(coordinator, code=3))
-        self.assertIn("removed from the run", self.finish(worker, code=3))
-        wait_until(lambda: self.status(REGIONS[0])["share"]["count"] == 3, "a record that shares among three", children[0])
-        version = self.status(REGIONS[0])["version"]
-        wait_until(lambda: self.status(REGIONS[0])["version"] >= version + 2, "two more rounds", children[0])
-        self.assertEqual(self.status(REGIONS[0])["share"]["pass"], 2)
-
-        mine, theirs = ({event["round"]: event["state"] for event in self.rounds(region)}
-                        for region in (self.newcomer, REGIONS[0]))
-        self.assertEqual(mine, {number: theirs[number] for number in mine})
-        for child in children:
-            child.send_signal(signal.SIGINT)
-        for child in children:
-            self.finish(child, code=130)
-        self.assertIn("verified: one history", self.run_causeway(
-            "verify", *map(self.region_directory, REGIONS), "--certificates", "certificates"))
-
-    def ask_while_nobody_leads(self, *change):
-        """The coordinators, of which all but the first are stopped, and the command, of which the first has heard."""
-        config = self.config(addresses=self.addresses)
-        directory = self.region_directory(REGIONS[0])
-        first, *others = [self.start("coordinator", config, "--region", region, "--directory", self.region_directory(region),
-                                     "--found" if region == REGIONS[0] else "--join") for region in REGIONS]
-        wait_until((directory / "ledger" / "records").exists, "a ledger", first)
-        wait_until(lambda: self.run_causeway("members", "list", "--directory", directory).count("votes") == 3, "three votes", first)
-        wait_until(lambda: self.status(REGIONS[0])["leader"], "its status to name a leader", first)
-        for child in others:
-            child.send_signal(signal.SIGSTOP)
-        wait_until(lambda: self.status(REGIONS[0])["leader"] == "", "nobody to lead", first)
-        asking = self.start("members", change[0], "--directory", directory, *change[1:])
-        wait_until(lambda: "cannot be changed while there is no leader" in first.log.read_text(), "it to be asked", asking)
-        return first, others, asking
-
-    def test_a_change_that_was_asked_for_while_nobody_led_is_asked_for_again(self):
-        _, others, add = self.ask_while_nobody_leads("add", self.newcomer, self.addresses[self.newcomer])
-        for child in others:
-            child.send_signal(signal.SIGCONT)
-        self.assertIn(self.newcomer, self.finish(add))
-
-    def test_whoever_asked_a_coordinator_that_is_gone_is_told_where_to_look(self):
-        first, _, remove = self.ask_while_nobody_leads("remove", REGIONS[2])
-        first.kill()
-        self.assertIn("was asked, and does not answer any more", self.finish(remove, code=3))
-
-    def remove_while_its_worker_is_away(self, ranks):
-        """Rank 0 of the last region comes back as its coordinator ends; further ranks are gone for good."""
-        config = self.config(workers=(1, 1, ranks), addresses=self.addresses, steps=20_000)
-        region, directory = REGIONS[2], self.region_directory(REGIONS[0])
-        first, *_ = [self.start("coordinator", config, "--region", name, "--directory", self.region_directory(name),
-                                "--found" if name == REGIONS[0] else "--join") for name in REGIONS[:2]]
-        coordinator, worker = self.launch(config, region, "--join")
-        others = [self.start("worker", config, "--region", region, "--rank", rank, "--directory", self.region_directory(region))
-                  for rank in range(1, ranks)]
-        wait_until(lambda: self.status(region).get("progress", {}).get("phase"), "its worker to report", coordinator)
-        wait_until(lambda: self.run_causeway("members", "list", "--directory", directory).count("votes") == 3, "three votes", first)
-        worker.send_signal(signal.SIGSTOP)
-        for child in (coordinator, *others):
-            child.kill()
-            child.wait()
-        self.run_causeway("members", "remove", "--directory", directory, region)
-        coordinator = self.start("coordinator", config, "--region", region, "--directory", self.region_directory(region))
-        wait_until(lambda: "its worker, which is away" in coordinator.log.read_text(), "it to hear of that", coordinator)
-        worker.send_signal(signal.SIGCONT)
-        self.assertIn("removed from the run", self.finish(coordinator, code=3))
-        self.assertIn("removed from the run", self.finish(worker, code=3))
-
-    def test_a_worker_that_is_away_as_its_coordinator_hears_of_the_removal_is_told(self):
-        self.remove_while_its_worker_is_away(ranks=1)
-
-    def test_a_rank_that_comes_back_alone_as_its_coordinator_hears_of_the_removal_is_told(self):
-        self.remove_while_its_worker_is_away(ranks=2)
 
 
 if __name__ == "__main__":

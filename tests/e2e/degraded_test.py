@@ -1,5 +1,4 @@
 """A rank that dies or hangs costs its region that rank, and the other regions nothing."""
-import json
 import os
 import signal
 import sys
@@ -33,13 +32,6 @@ class DegradedRegion(EndToEnd):
     def worker(self, rank):
         return self.launch("worker", HURT, "--rank", rank)
 
-    def events(self, region):
-        lines = (self.directory_of(region) / "events.jsonl").read_text().splitlines(keepends=True)
-        return [json.loads(line) for line in lines if line.endswith("\n")]
-
-    def rounds(self, region):
-        return [event for event in self.events(region) if "participants" in event]
-
     def wait_for_missing(self, ranks):
         def told():
             status = self.status(HURT)
@@ -49,8 +41,8 @@ class DegradedRegion(EndToEnd):
 
     def wait_for_rounds(self, region, count):
         """New ones to which the region contributes."""
-        before = len(self.rounds(region))
-        wait_until(lambda: sum(event["listed"] for event in self.rounds(region)[before:]) >= count,
+        before = len(self.rounds_of(region))
+        wait_until(lambda: sum(event["listed"] for event in self.rounds_of(region)[before:]) >= count,
                    f"{count} more rounds with {region}", self.coordinators[0])
 
     def test_t19_a_dead_and_a_hung_rank_are_left_out_and_taken_back(self):
@@ -76,10 +68,10 @@ class DegradedRegion(EndToEnd):
         self.wait_for_missing([])
         self.wait_for_rounds(HURT, 2)
 
-        alone = [event["round"] for event in self.rounds(OTHER)
+        alone = [event["round"] for event in self.rounds_of(OTHER)
                  if event["round"] >= hung_at and HURT not in event["participants"]]
         self.assertTrue(alone, "the other regions waited for the one with a hung rank")
-        told = [event["event"] for event in self.events(HURT) if event.get("event") in ("degraded", "whole")]
+        told = [event["event"] for event in self.events_of(HURT) if event.get("event") in ("degraded", "whole")]
         # On a busy host another rank may come too late as well: then there are more.
         self.assertGreaterEqual(told.count("degraded"), 2)
         self.assertGreaterEqual(told.count("whole"), 2)

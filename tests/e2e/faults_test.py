@@ -70,7 +70,7 @@ class Links(EndToEnd):
         # Timed steps: on a quick machine sixteen rounds would be over before the slow transfer is.
         self.simulate(self.config(steps=400, **DENSE), "--no-baseline", "--set", "sync.staleness_max=16",
                       "--set", "sync.grace_min_s=0.05", "--set", "train.timed_step_ms=20")
-        rounds = [event for event in self.events_of("us-east") if "participants" in event]
+        rounds = self.rounds_of("us-east")
         self.assertEqual([event["round"] for event in rounds], list(range(80)))
         self.assertTrue(any("ap-northeast" not in event["participants"] for event in rounds), "nobody waited")
         late = [entry for event in rounds for entry in event["late"] if entry["region"] == "ap-northeast"]
@@ -101,7 +101,7 @@ class Links(EndToEnd):
         summary = read_json(self.out / "summary.json")
         self.assert_identical(summary)
         self.assertEqual(summary["restarts"], 0)
-        rounds = [event for event in self.events_of("ap-northeast") if "participants" in event]
+        rounds = self.rounds_of("ap-northeast")
         for region in REGIONS:
             listed = [event["round"] for event in rounds if region in event["participants"]]
             self.assertGreaterEqual(len(listed), len(rounds) / 2, region)

@@ -245,8 +245,13 @@ class EndToEnd(unittest.TestCase):
 
     def events_of(self, region):
         """The finished lines of its events.jsonl."""
-        text = (self.out / "regions" / region / "events.jsonl").read_text()
-        return [json.loads(line) for line in text.splitlines(keepends=True) if line.endswith("\n")]
+        path = self.out / "regions" / region / "events.jsonl"
+        lines = path.read_text().splitlines(keepends=True) if path.exists() else []
+        return [json.loads(line) for line in lines if line.endswith("\n")]
+
+    def rounds_of(self, region):
+        """Those of these that tell of an applied round."""
+        return [event for event in self.events_of(region) if "participants" in event]
 
     def logs(self):
         # Not by rglob(): processes may remove directories meanwhile.

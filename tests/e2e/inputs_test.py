@@ -152,8 +152,7 @@ class Inputs(RunByHand):
         return refusal, workers[1].log.read_text()
 
     def assert_never_listed(self, region):
-        lines = (self.region_directory("us-east") / "events.jsonl").read_text().splitlines(keepends=True)
-        rounds = [event for event in (json.loads(line) for line in lines if line.endswith("\n")) if "participants" in event]
+        rounds = self.rounds_of("us-east")
         self.assertTrue(rounds)
         self.assertFalse([event for event in rounds if region in event["participants"]])
 

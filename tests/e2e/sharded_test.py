@@ -1,4 +1,4 @@
-"""Runs whose rounds are sharded (docs/rounds.md, "Sharded rounds"): real processes, real TLS."""
+"""Runs whose rounds are sharded (docs/sharded-rounds.md): real processes, real TLS."""
 import json
 import os
 import signal

@@ -156,10 +156,7 @@ class Simulate(EndToEnd):
         wait_until(lambda: self.status(REGIONS[2])["progress"]["tokens"] > tokens, "more steps", child)
         for pid in stopped:
             os.kill(pid, signal.SIGCONT)
-        events = self.out / "regions" / REGIONS[0] / "events.jsonl"
-        wait_until(lambda: any(late["part"] > 0 for line in events.read_text().splitlines(keepends=True)
-                               if line.endswith("\n") for late in json.loads(line).get("late", [])),
-                   "its work", child)
+        wait_until(lambda: any(late["part"] > 0 for one in self.rounds_of(REGIONS[0]) for late in one["late"]), "its work", child)
         child.send_signal(signal.SIGINT)
         self.finish(child, code=130)
 

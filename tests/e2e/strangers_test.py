@@ -1,5 +1,4 @@
 """Certificates that end, and what a stranger meets at the door of a run started by hand."""
-import json
 import os
 import signal
 import socket
@@ -20,10 +19,7 @@ class Certificates(RunByHand):
     """They are renewed and revoked while a run goes on, and nobody restarts."""
 
     def participants(self):
-        path = self.region_directory("us-east") / "events.jsonl"
-        lines = path.read_text().splitlines(keepends=True) if path.exists() else []
-        events = [json.loads(line) for line in lines if line.endswith("\n")]
-        return [sorted(event["participants"]) for event in events if "participants" in event]
+        return [sorted(one["participants"]) for one in self.rounds_of("us-east")]
 
     def two_more_rounds_of(self, regions, coordinator):
         before = len(self.participants())

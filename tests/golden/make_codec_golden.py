@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Golden hashes of encodings, computed from docs/wire-format.md alone.
+"""Golden hashes of encodings, computed from docs/payload.md alone.
 
 Run: python3 make_codec_golden.py > codec_golden.h. Python 3 only, no packages; takes a few seconds. Python's floats are
 IEEE fp64; fp32() rounds to fp32, which for one operation on fp32 numbers is that operation in fp32.

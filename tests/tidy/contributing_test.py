@@ -65,6 +65,12 @@ def paths_named(page):
             yield token
 
 
+def anchors(page):
+    """Of its headings, as GitHub makes them."""
+    text = re.sub(r"^```.*?^```", "", page.read_text(), flags=re.M | re.S)
+    return {re.sub(r"[^\w -]", "", title.lower()).replace(" ", "-") for title in re.findall(r"^#+ (.*)$", text, flags=re.M)}
+
+
 def exists(token):
     if "/" not in token:
         return any(fnmatch.fnmatch(pathlib.PurePosixPath(name).name, token) for name in FILES)
@@ -91,6 +97,11 @@ class Documents(unittest.TestCase):
                  if not (page.parent / target).exists()]
         self.assertEqual(wrong, [])
 
+    def test_every_anchor_of_a_link_is_a_heading_of_its_page(self):
+        wrong = [f"{page.relative_to(ROOT)}: {name}#{anchor}" for page in PAGES
+                 for name, anchor in re.findall(r"\]\(([^)#:]*)#([^)]+)\)", page.read_text())
+                 if (name or page.name).endswith(".md") and anchor not in anchors(page.parent / (name or page.name))]
+        self.assertEqual(wrong, [])
 
     def test_every_file_that_a_comment_names_exists(self):
         """By its whole path, or the end of it."""

@@ -41,7 +41,6 @@ REASONS = {
     "python/causeway/torch/run.py": "what a program sees of a run, and one round of it",
     "intra/outer/outer_round.cc": "what a round encodes, and what it applies",
     "intra/outer/state_file.cc": "one file, written, read and checked",
-    "tests/gpu_double/double_test.cc": "one test for each rule of the doubles",
     # functions
     "diloco/files/fault_point.cc:kStates": "a table",
     "tests/fuzz/frame_fuzz.cc:decode": "one case for each frame",

@@ -99,7 +99,7 @@ void add_outer_keys(std::vector<Key<Config>>& keys) {
       "momentum and mean, by the codec, the inner optimizer, and the number of regions and rounds "
       "(docs/learning.md); nesterov if this key is left out and lr or momentum is set. Use "
       "nesterov with a dense codec, sgd with a sparse one, and delayed_nesterov if rounds list few "
-      "of the regions (docs/rounds.md).")));
+      "of the regions (docs/late-regions.md).")));
   keys.push_back(of_run(C::number(
       "outer.lr", [](auto& c) -> auto& { return c.outer.lr; }, {0, 100, true},
       "Outer learning rate.")));
@@ -125,7 +125,7 @@ void add_outer_mean(std::vector<Key<Config>>& keys) {
 
 void add_codec_keys(std::vector<Key<Config>>& keys) {
   const std::string specs =
-      "a codec (docs/wire-format.md lists them), such as dense:fp32, dense:int8,block=128 or "
+      "a codec (docs/payload.md lists them), such as dense:fp32, dense:int8,block=128 or "
       "topk:k=64,value=2bit,index=rice";
   keys.push_back(of_run(C::text(
       "codec.matrix", [](auto& c) -> auto& { return c.codec.matrix; }, specs,

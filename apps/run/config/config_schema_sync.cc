@@ -98,7 +98,7 @@ void add_sync_keys(std::vector<Key<Config>>& keys) {
       {{"full", diloco::ExchangeKind::full},
        {"sharded", diloco::ExchangeKind::sharded},
        {"auto", diloco::ExchangeKind::automatic}},
-      "What regions send each other in a round (docs/rounds.md, \"Sharded rounds\"). full: every "
+      "What regions send each other in a round (docs/sharded-rounds.md). full: every "
       "payload to every region. sharded: shards of payloads to the regions that sum them, and the "
       "sums to every region, so that the bytes per region do not grow with the number of regions; "
       "no contribution is listed late. auto: sharded from five listed regions on, if the codecs "
@@ -153,7 +153,7 @@ void add_ledger_keys(std::vector<Key<Config>>& keys) {
       1'000'000,
       "Inner steps between two hashes of a region's training state. Their root is in the record of "
       "each contribution, so that `causeway replay --inner` can check that the region trained "
-      "(docs/audit.md). 0: none. Needs sync.variant synchronous, regions of one worker on a CPU, "
+      "(docs/proofs.md). 0: none. Needs sync.variant synchronous, regions of one worker on a CPU, "
       "ledger.keep all, and the built-in trainer."))));
   keys.push_back(of_built_in_trainer(of_process(C::integer(
       "ledger.proofs_kept", "rounds", [](auto& c) -> auto& { return c.train.proofs_kept; }, 1,

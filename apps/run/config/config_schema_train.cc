@@ -155,7 +155,7 @@ void add_train_keys(std::vector<Key<Config>>& keys) {
       {{"fp32", Precision::fp32}, {"bf16", Precision::bf16}},
       "How gradients travel between the workers of a region. bf16: half the bytes; each worker's "
       "gradient is rounded once, and so is the sum, which is computed in fp32 "
-      "(docs/rounds.md#gradients-in-bf16). Without effect on a region of one worker, and on the "
+      "(docs/ranks.md#gradients-in-bf16). Without effect on a region of one worker, and on the "
       "synchronous baseline."))));
   add_rank_keys(keys);
   add_device_keys(keys);

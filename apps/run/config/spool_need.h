@@ -1,5 +1,5 @@
-// What a region keeps in its spool, at most, while all is well: docs/rounds.md says what stays and
-// until when.
+// What a region keeps in its spool, at most, while all is well: docs/region-directory.md says what
+// stays and until when.
 #pragma once
 
 #include <cstdint>

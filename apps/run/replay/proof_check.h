@@ -1,6 +1,6 @@
 // Whether regions trained as their records say: of contributions that are drawn when their records
 // can no longer change, the inner steps are taken again and compared, hash by hash
-// (docs/audit.md, "Proof that a region trained").
+// (docs/proofs.md).
 #pragma once
 
 #include <cstddef>

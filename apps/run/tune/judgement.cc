@@ -136,8 +136,8 @@ void judge_exchange(Tuning& tuning, const diloco::tuner::Row& row) {
   if (shards && tuning.exchange == ExchangeKind::full) {
     tuning.warnings.emplace_back(
         "sharded rounds round each sum once more; how many steps that costs was not measured. A "
-        "contribution that misses its round is not listed later (docs/rounds.md, \"What is "
-        "different\")");
+        "contribution that misses its round is not listed later (docs/sharded-rounds.md, "
+        "\"What is different\")");
   }
   const bool may_shard = tuning.exchange == ExchangeKind::full && !is_sparse(row.codec) &&
                          row.overlap.variant != diloco::tuner::Variant::eager;
@@ -146,7 +146,7 @@ void judge_exchange(Tuning& tuning, const diloco::tuner::Row& row) {
   if (!may_shard || compared || tuning.regions.size() < diloco::kShardedFrom) return;
   tuning.warnings.push_back(fmt::format(
       "each region sends its payload to {} others; with sync.exchange = \"auto\" it sends some 3 "
-      "payloads a round (docs/rounds.md, \"Sharded rounds\"). To compare: --exchange full "
+      "payloads a round (docs/sharded-rounds.md). To compare: --exchange full "
       "--exchange sharded",
       tuning.regions.size() - 1));
 }

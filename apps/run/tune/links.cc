@@ -203,10 +203,6 @@ double seconds_at(double mbit_s, std::uint64_t bytes) {
   return 8e-6 * static_cast<double>(bytes) / mbit_s;
 }
 
-}  // namespace
-
-namespace {
-
 // What happens to other links is nothing to this one, unless the scenario has a timeline.
 wan_sim::Scenario link_alone(const wan_sim::Scenario& links, const wan_sim::Pair& pair) {
   if (!links.timeline.empty() || !links.traces.empty()) return links;

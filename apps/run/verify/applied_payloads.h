@@ -1,5 +1,5 @@
 // What a round's record needs to be applied, in words, for those who read a run from outside: what
-// its regions sent, or of a sharded round (docs/rounds.md) the sums of it.
+// its regions sent, or of a sharded round (docs/sharded-rounds.md) the sums of it.
 #pragma once
 
 #include <cstddef>

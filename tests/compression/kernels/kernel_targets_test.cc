@@ -114,7 +114,7 @@ struct TwoBitEncoding {
   }
 };
 
-// As docs/wire-format.md has it.
+// As docs/payload.md has it.
 TwoBitEncoding two_bit_by_definition(const Floats& values) {
   std::uint32_t exponent = 1;
   for (const float x : values) exponent = std::max(exponent, exponent_field(magnitude_bits(x)));
@@ -160,7 +160,7 @@ struct Int8Encoding {
   Floats decoded{}, rest{};
 };
 
-// As docs/wire-format.md has it.
+// As docs/payload.md has it.
 Int8Encoding int8_by_definition(const Floats& values, std::size_t block) {
   Int8Encoding result;
   for (std::size_t begin = 0; begin < values.size(); begin += block) {

@@ -20,8 +20,10 @@ Round Cluster::kept_from(const std::string& region) const {
   const Round from = version - std::min(version, rounds_kept());
   if (region == options_.witness) return from;
   const auto& applied = node.protocol->applied();
-  Round kept = std::min(
-      {from, node.disk.snapshot ? node.disk.snapshot->version : 0, applied ? applied->version : 0});
+  const auto& snapshot = node.disk.snapshot;
+  const bool has_snapshot = snapshot && node.disk.blobs.contains(snapshot->blob);  // undamaged
+  Round kept =
+      std::min({from, has_snapshot ? snapshot->version : 0, applied ? applied->version : 0});
   for (const Snapshot& older : node.protocol->status().older) kept = std::min(kept, older.version);
   return kept;
 }

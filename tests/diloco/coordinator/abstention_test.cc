@@ -99,7 +99,7 @@ class AbstentionTest : public ::testing::Test {
   RegionStatus status_;
   PeerLinks links_{region_.context()};
   WorkerSide worker_{region_.context()};
-  Abstention::Pace pace_{milliseconds{0}, milliseconds{0}, hours{1}};
+  Abstention::Pace pace_{milliseconds{0}, milliseconds{0}, milliseconds{0}, hours{1}};
   std::optional<Abstention> abstention_;
   bool over_ = false;
   std::exception_ptr failure_;
@@ -125,6 +125,18 @@ TEST_F(AbstentionTest, IsOverWhenTheDiskTakesBytesAgain) {
   EXPECT_TRUE(over_);
   EXPECT_FALSE(failure_);
   EXPECT_TRUE(log_.has("a: its storage works again"));
+}
+
+// All other regions wait for it, which one write that failed is not worth.
+TEST_F(AbstentionTest, LooksSoonAfterTheFirstFailureForLong) {
+  const Abstention::Pace first = Abstention::pace_after(hours{1});
+  const Abstention::Pace again = Abstention::pace_after(std::chrono::seconds{1});
+  EXPECT_LE(first.look_first, milliseconds{100});
+  EXPECT_EQ(again.look_first, again.look_every);
+  pace_ = {milliseconds{0}, milliseconds{0}, hours{1}, hours{1}};
+  begin();
+  look();
+  EXPECT_TRUE(over_);
 }
 
 // What a worker waits for may be a decision that will not come.

@@ -27,6 +27,10 @@ class LoneRegion {
     if (!members.empty()) options_.members = std::move(members);
     options_.protocol.k_policy.budget = budget;
     opened_ = directory_.open();
+    start_driver();
+  }
+  // The protocol anew, from what is on disk.
+  void start_driver() {
     driver_.emplace(
         loop_.get_executor(), ending_, directory_.spool(), directory_.protocol_options(),
         directory_.state(),

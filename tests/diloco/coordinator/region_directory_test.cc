@@ -107,6 +107,24 @@ TEST(RegionDirectory, SaysWhichSettingsChangedSinceItWasLastOpened) {
   EXPECT_EQ(told("outer.lr = 1\ntrain.k = 30\n").find("other settings"), std::string::npos);
 }
 
+// The rounds are made anew, and end with another state.
+TEST(RegionDirectory, WhatWasSignedOfTheEndIsVoidOnceRoundsAreTakenBack) {
+  LoneRegion region;
+  region.begin();
+  CommitRecord record;
+  record.run_id = region.directory_.ledger().run_id();
+  record.round = 5;
+  record.withdrawn.emplace_back().region = "a";
+  const auto finished_after_taking_back_from_5 = [&](Round version) {
+    region.directory_.ledger().save_finished(version, Digest{7});
+    region.directory_.append({{{.term = 1, .body = record}}}, {});
+    return region.directory_.ledger().finished();
+  };
+  EXPECT_EQ(finished_after_taking_back_from_5(5), (Applied{5, Digest{7}}));
+  EXPECT_EQ(finished_after_taking_back_from_5(6), std::nullopt);
+  EXPECT_EQ(finished_after_taking_back_from_5(9), std::nullopt);
+}
+
 // A run that has a record, which is resumed with these settings.
 class SettingsOfARun : public ::testing::Test {
  protected:

@@ -11,22 +11,12 @@ TEST(LinkFit, FindsLatencyAndBandwidth) {
   const LinkFit fit = fit_link(transfers);
   EXPECT_NEAR(fit.latency_s, 0.08, 1e-9);
   EXPECT_NEAR(1 / fit.seconds_per_byte, 1e7, 1);
-  EXPECT_NEAR(fit.p95, 1, 1e-9);
 }
 
-TEST(LinkFit, SlowTransfersShowInThe95thPercentile) {
-  std::vector<Transfer> transfers;
-  for (int i = 0; i < 100; ++i) transfers.push_back({1e6, i % 10 == 0 ? 3.0 : 1.0});
-  for (int i = 0; i < 100; ++i) transfers.push_back({2e6, i % 10 == 0 ? 6.0 : 2.0});
-  const LinkFit fit = fit_link(transfers);
-  EXPECT_NEAR(fit.seconds(1e6) * fit.p50, 1, 0.05);
-  EXPECT_NEAR(fit.seconds(1e6) * fit.p95, 3, 0.05);
-}
-
-TEST(LinkFit, OneSizeGivesTheBandwidthBeyondAKnownLatency) {
-  const LinkFit fit = fit_link(std::vector<Transfer>{{1e6, 0.35}, {1e6, 0.35}}, 0.1);
+TEST(LinkFit, OneSizeGivesTheBandwidthAlone) {
+  const LinkFit fit = fit_link(std::vector<Transfer>{{1e6, 0.25}, {1e6, 0.25}});
   EXPECT_NEAR(1 / fit.seconds_per_byte, 4e6, 1);
-  EXPECT_NEAR(fit.latency_s, 0.1, 1e-12);
+  EXPECT_EQ(fit.latency_s, 0);
 }
 
 TEST(LinkFit, NothingBecomesNegative) {

@@ -66,7 +66,7 @@ TEST(RoundProof, AMachineIsNamedWithAllThatBitsDependOn) {
     EXPECT_THAT(machine_kind(), testing::HasSubstr(part));
 }
 
-// As docs/audit.md says, from the file alone.
+// As docs/proofs.md says, from the file alone.
 TEST(RoundProof, RootIsThatOfTheLinesOfItsFile) {
   const TemporaryDirectory directory;
   const auto file = directory.path() / "leaves";
