@@ -21,10 +21,10 @@ void set_random_serial(X509* certificate) {
       "cannot set a serial number");
 }
 
-void set_validity(X509* certificate, const Validity& validity) {
-  const auto ends_in = validity.starts_in + std::chrono::seconds(validity.lasts);
+void set_dates(X509* certificate, const CertificateDates& dates) {
+  const auto ends_in = dates.starts_in + std::chrono::seconds(dates.lasts);
   check_openssl(
-      X509_gmtime_adj(X509_getm_notBefore(certificate), validity.starts_in.count()) != nullptr &&
+      X509_gmtime_adj(X509_getm_notBefore(certificate), dates.starts_in.count()) != nullptr &&
           X509_gmtime_adj(X509_getm_notAfter(certificate), ends_in.count()) != nullptr,
       "cannot set a certificate's dates");
 }
@@ -47,13 +47,13 @@ void add_extension(X509* certificate, X509* issuer, int kind, const std::string&
 
 // What a CA's and a region's certificate have in common; unsigned. No issuer: itself.
 CertificatePtr begin_certificate(const std::string& name, EVP_PKEY* key, X509* issuer,
-                                 const Validity& validity) {
+                                 const CertificateDates& dates) {
   CertificatePtr certificate(X509_new());
   check_openssl(certificate && X509_set_version(certificate.get(), X509_VERSION_3) == 1 &&
                     X509_set_pubkey(certificate.get(), key) == 1,
                 "cannot make a certificate");
   set_random_serial(certificate.get());
-  set_validity(certificate.get(), validity);
+  set_dates(certificate.get(), dates);
   set_common_name(X509_get_subject_name(certificate.get()), name);
   X509* signer = issuer == nullptr ? certificate.get() : issuer;
   check_openssl(X509_set_issuer_name(certificate.get(), X509_get_subject_name(signer)) == 1,
@@ -83,8 +83,8 @@ KeyPtr make_key() {
 }
 
 CertificatePtr make_ca_certificate(const std::string& name, EVP_PKEY* key,
-                                   const Validity& validity) {
-  CertificatePtr certificate = begin_certificate(name, key, nullptr, validity);
+                                   const CertificateDates& dates) {
+  CertificatePtr certificate = begin_certificate(name, key, nullptr, dates);
   X509* ca = certificate.get();
   add_extension(ca, ca, NID_basic_constraints, "critical,CA:TRUE,pathlen:0");
   add_extension(ca, ca, NID_key_usage, "critical,keyCertSign,cRLSign");
@@ -93,8 +93,8 @@ CertificatePtr make_ca_certificate(const std::string& name, EVP_PKEY* key,
 }
 
 CertificatePtr make_certificate(const std::string& name, EVP_PKEY* key, X509* ca, EVP_PKEY* ca_key,
-                                const Validity& validity) {
-  CertificatePtr owned = begin_certificate(name, key, ca, validity);
+                                const CertificateDates& dates) {
+  CertificatePtr owned = begin_certificate(name, key, ca, dates);
   X509* certificate = owned.get();
   add_extension(certificate, ca, NID_basic_constraints, "critical,CA:FALSE");
   add_extension(certificate, ca, NID_key_usage, "critical,digitalSignature");

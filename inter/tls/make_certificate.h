@@ -13,17 +13,17 @@ void check_openssl(bool succeeded, const char* operation);  // throws
 
 KeyPtr make_key();
 
-struct Validity {
+struct CertificateDates {
   std::chrono::seconds starts_in;  // may be negative
   std::chrono::days lasts;
 };
 
 // A CA's, signed by itself.
 CertificatePtr make_ca_certificate(const std::string& name, EVP_PKEY* key,
-                                   const Validity& validity);
+                                   const CertificateDates& dates);
 // For both ends of a link, issued by a CA. `name` is its only DNS name.
 CertificatePtr make_certificate(const std::string& name, EVP_PKEY* key, X509* ca, EVP_PKEY* ca_key,
-                                const Validity& validity);
+                                const CertificateDates& dates);
 
 // Valid as long as the CA is: there is nobody who would fetch a new one every week. To be signed.
 CrlPtr make_revocations(const X509* ca);

@@ -47,8 +47,9 @@ struct Issuer {
   CertificatePtr certificate;
   KeyPtr key;
 
-  CertificatePtr issue(const std::string& name, EVP_PKEY* owner, const Validity& validity) const {
-    return make_certificate(name, owner, certificate.get(), key.get(), validity);
+  CertificatePtr issue(const std::string& name, EVP_PKEY* owner,
+                       const CertificateDates& dates) const {
+    return make_certificate(name, owner, certificate.get(), key.get(), dates);
   }
 };
 

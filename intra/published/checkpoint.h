@@ -19,25 +19,6 @@
 
 namespace causeway::intra {
 
-// The files beside a model's weights: what config.json and the tokenizer's files were when the
-// weights were written is in the metadata of those.
-// Adds the hash of each of these files that is in `directory`.
-void add_companions(const std::filesystem::path& directory, const std::vector<std::string>& names,
-                    std::map<std::string, std::string>& metadata);
-// Takes these hashes out of the metadata again. Returns which files are gone, or are not those that
-// were written with the weights.
-std::vector<std::string> take_changed_companions(const std::filesystem::path& directory,
-                                                 std::map<std::string, std::string>& metadata);
-// The same of the model at `checkpoint`, as load_model() has it.
-std::vector<std::string> changed_companions(const std::filesystem::path& checkpoint);
-
-// Which token ends a text, by what stands beside a tokenizer.
-// What the directory's tokenizer_config.json, special_tokens_map.json, generation_config.json or
-// config.json names; else the one added token of tokenizer.json that is called as such tokens are,
-// "<|endoftext|>" or "</s>". Nothing if that is not known: files that are missing or that nobody
-// can read tell nothing.
-std::optional<std::int64_t> end_of_text(const std::filesystem::path& directory);
-
 // Where a run's model comes from, as directories of this kind; empty: from none.
 struct ModelOrigin {
   std::filesystem::path model;      // whose weights the run began with

@@ -10,7 +10,9 @@
 #include <vector>
 
 #include "apps/run/config/config.h"
+#include "apps/run/verify/kept_payloads.h"
 #include "apps/run/verify/region_ledger.h"
+#include "apps/run/verify/signed_states.h"
 #include "diloco/files/sealed_bytes.h"
 #include "diloco/log/membership.h"
 #include "diloco/maths/layout.h"

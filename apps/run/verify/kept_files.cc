@@ -14,6 +14,7 @@
 #include "apps/run/region/region_files.h"
 #include "apps/run/verify/applied_payloads.h"
 #include "apps/run/verify/kept_models.h"
+#include "apps/run/verify/kept_payloads.h"
 #include "apps/run/verify/region_ledger.h"
 #include "diloco/files/archive.h"
 #include "diloco/files/checked_file.h"

@@ -15,6 +15,7 @@
 
 #include "apps/run/verify/named_snapshot.h"
 #include "apps/run/verify/region_ledger.h"
+#include "apps/run/verify/signed_states.h"
 #include "apps/run/verify/verify.h"
 #include "diloco/files/error.h"
 #include "intra/base/error.h"

@@ -9,6 +9,7 @@
 #include "inter/blob/spool_files.h"
 #include "intra/outer/state_file.h"
 #include "intra/published/checkpoint.h"
+#include "intra/published/companions.h"
 
 namespace causeway::run {
 namespace {

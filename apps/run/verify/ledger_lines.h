@@ -10,8 +10,6 @@
 #include <nlohmann/json_fwd.hpp>
 
 #include "apps/run/verify/region_ledger.h"
-#include "diloco/log/membership.h"
-#include "diloco/log/raft_log.h"
 
 namespace causeway::run {
 
@@ -28,17 +26,5 @@ std::vector<std::string> ledger_lines(const RegionLedger& ledger, const Reported
                                       std::optional<diloco::Round> round);
 nlohmann::json ledger_json(const RegionLedger& ledger, const ReportedNorms& norms,
                            std::optional<diloco::Round> round);
-
-// Entries of a ledger that are no rounds, in words: what each changed of those before it.
-
-// Given the entries in order.
-class MembershipStory {
- public:
-  std::string tell(const diloco::LogEntry& entry);
-  nlohmann::json json(const diloco::LogEntry& entry);
-
- private:
-  diloco::Membership known_;
-};
 
 }  // namespace causeway::run

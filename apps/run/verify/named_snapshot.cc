@@ -9,7 +9,9 @@
 
 #include <fmt/format.h>
 
+#include "apps/run/verify/kept_payloads.h"
 #include "apps/run/verify/region_ledger.h"
+#include "apps/run/verify/signed_states.h"
 #include "diloco/files/error.h"
 #include "diloco/ledger/ledger_files.h"
 #include "inter/base/text.h"
