@@ -18,6 +18,7 @@
 #include <vector>
 
 #include <spdlog/spdlog.h>
+#include <asio/error.hpp>
 
 #include "apps/commands.h"
 #include "apps/describe/command.h"
@@ -109,6 +110,17 @@ bool lacks_threads(const std::system_error& error) {
 constexpr const char* kNoThread =
     "no more threads can be started: end what else needs threads or memory here, or raise ulimit "
     "-u, ulimit -v, or the limits of its control group (pids, memory); then start the same command "
+    "again";
+
+// Also by the words of Asio, which has a category of its own.
+bool lacks_descriptors(const std::error_code& code) {
+  const bool of_kernel = code.category() == std::generic_category() ||
+                         code.category() == std::system_category() ||
+                         code.category() == asio::error::get_system_category();
+  return of_kernel && (code.value() == EMFILE || code.value() == ENFILE);
+}
+constexpr const char* kNoDescriptor =
+    ". Raise ulimit -n, or end what else has many files open here; then start the same command "
     "again";
 
 int report(const std::string& message, int exit_code) {
@@ -240,6 +252,8 @@ void add_subcommands(CLI::App& app, int& exit_code) {
 int main(int argc, char** argv) {
   causeway::run::end_at_stop_signals_as_first_process();
   causeway::run::occupy_standard_streams();
+  const std::string stack = causeway::run::stack_problem(causeway::run::stack_limit());
+  if (!stack.empty()) return report(stack, 2);
   if (argc > 1 && computes(argc, argv)) causeway::run::prepare_openmp(argv);
   causeway::run::begin_log();
   std::signal(SIGXFSZ, SIG_IGN);  // a file that may not grow is an error of the write
@@ -268,7 +282,8 @@ int main(int argc, char** argv) {
     return report_place(error);
   } catch (const std::system_error& error) {
     if (lacks_threads(error)) return report(kNoThread, kTryAgain);
-    return report(text_of(error), exit_code_of(error));
+    return report(text_of(error) + (lacks_descriptors(error.code()) ? kNoDescriptor : ""),
+                  exit_code_of(error));
   } catch (const std::bad_alloc&) {  // thrown by others than operator new
     causeway::run::end_without_memory();
   } catch (const std::exception& error) {

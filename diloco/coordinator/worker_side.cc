@@ -35,7 +35,7 @@ WorkerSide::WorkerSide(CoordinatorContext context)
 
 // ---- Life ----
 
-void WorkerSide::open() {
+void WorkerSide::open(Descriptor listening) {
   const CoordinatorOptions& options = context_.options;
   take_back_last_word(options.directory);
   server_.emplace(context_.executor,
@@ -49,15 +49,16 @@ void WorkerSide::open() {
     const std::uint16_t port = server_->listen(*options.worker_listen, options.mesh.credentials);
     spdlog::info("{}: workers on other hosts attach at port {}", options.region, port);
   }
-  server_->start();
+  server_->start(std::move(listening));
 }
 
 asio::awaitable<void> WorkerSide::reopen() {
   check_.call_off();
   seen_.is_attached = false;
+  Descriptor listening = server_->hand_over_listening();
   co_await server_->stop();
   server_.reset();
-  open();
+  open(std::move(listening));
 }
 
 asio::awaitable<void> WorkerSide::stop() {

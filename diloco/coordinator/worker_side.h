@@ -24,7 +24,8 @@ class WorkerSide : public WorkerServerHandler {
  public:
   explicit WorkerSide(CoordinatorContext context);
 
-  void open();  // the socket that ranks attach to; throws std::system_error
+  // The socket that ranks attach to. `listening`: of this object, before. Throws std::system_error.
+  void open(Descriptor listening = {});
   // Ends every session and opens anew: the worker may wait for something that will not come.
   asio::awaitable<void> reopen();
   asio::awaitable<void> stop();

@@ -20,6 +20,7 @@ constexpr std::size_t kEvaluationsKept = 10;
 constexpr double kStandardErrors = 2;
 constexpr int kStepsPerOctave = 8;  // of the K's that are tried
 constexpr Round kBarredRefits = 3;
+constexpr double kSlowestOfMedian = 16;
 constexpr double kWorthStretching = 1.1, kWorthRelaxing = 0.9;
 
 template <typename Value>
@@ -96,28 +97,32 @@ std::string to_string(const KDecision& decision) {
   return {};
 }
 
+// One region that lies, or whose clock is wrong, must not decide. All evaluate the same model on
+// the same sequences, so the middle loss is as good as any; of the steps the slowest count.
 std::optional<RoundMeasure> measure(std::span<const Contribution* const> listed,
                                     std::uint32_t steps) {
   RoundMeasure round;
-  double losses = 0;
-  int evaluated = 0;
+  std::vector<double> losses, steps_s;
   for (const Contribution* made : listed) {
     // Whatever was not measured somewhere, or is what a faulty clock says, is left out.
     const auto believable = [](double time_s) { return time_s > 0 && time_s < 1e9; };
     const bool timed = believable(made->exchange_s) && believable(made->overhead_s) &&
                        believable(made->compute_s) && steps > 0;
     if (made->held_out_loss && std::abs(*made->held_out_loss) < 1e30)
-      losses += *made->held_out_loss, ++evaluated;
+      losses.push_back(*made->held_out_loss);
     if (!timed) continue;
-    const auto least = [first = round.step_s == 0](double known, double now) {
+    const auto least = [first = steps_s.empty()](double known, double now) {
       return first ? now : std::min(known, now);
     };
     round.overhead_s = least(round.overhead_s, made->overhead_s);
     round.exchange_s = least(round.exchange_s, made->exchange_s);
-    round.step_s = std::max(round.step_s, made->compute_s / steps);
+    steps_s.push_back(made->compute_s / steps);
   }
-  if (evaluated > 0) round.held_out_loss = losses / evaluated;
-  if (round.step_s == 0 && evaluated == 0) return std::nullopt;
+  if (losses.empty() && steps_s.empty()) return std::nullopt;
+  if (!losses.empty()) round.held_out_loss = tuner::quantile(losses, 0.5);
+  if (!steps_s.empty())
+    round.step_s =
+        std::min(std::ranges::max(steps_s), kSlowestOfMedian * tuner::quantile(steps_s, 0.5));
   return round;
 }
 

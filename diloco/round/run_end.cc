@@ -4,6 +4,8 @@
 
 #include <fmt/format.h>
 
+#include "inter/base/text.h"
+
 namespace causeway::diloco {
 namespace {
 
@@ -270,15 +272,28 @@ void RunEnd::check_barren(Time now) {
   if (barren_.ends_at() && now >= *barren_.ends_at()) end_barren();
 }
 
-// Also where the run is over before the others had time to hear of it.
+// Also where the run is over before the others had time to hear of it. The last model that changed
+// may be as it should be, or spoilt by numbers that one region sent.
 void RunEnd::end_barren() {
+  const Round changed = region_.history.version() - barren_.count();
+  std::string spoilt;
+  if (changed > 0) {
+    std::string names;
+    for (const Participant& one : region_.history.record(changed - 1).participants)
+      inter::append_item(names, one.region);
+    spoilt = fmt::format(
+        ". If it is not finite there either, what one of {} contributed last, or not long before, "
+        "has spoilt the model: go on from an earlier snapshot (--fork), without that region",
+        names);
+  }
   region_.out.end(
       2, fmt::format("in {} rounds in a row too few regions had anything finite to offer: training "
                      "diverges, if no log says otherwise. The model of version {} is the last that "
-                     "changed, and sound. Lower the learning rate of the inner steps (inner.lr), "
-                     "clip their gradients harder (inner.clip_norm), or warm up for longer "
-                     "(inner.warmup_steps); a program of your own sets these itself",
-                     barren_.count(), region_.history.version() - barren_.count()));
+                     "changed. If its loss is finite (causeway eval), lower the learning rate of "
+                     "the inner steps (inner.lr), clip their gradients harder (inner.clip_norm), "
+                     "or warm up for longer (inner.warmup_steps); a program of your own sets these "
+                     "itself{}",
+                     barren_.count(), changed, spoilt));
 }
 
 }  // namespace causeway::diloco

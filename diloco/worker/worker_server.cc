@@ -73,10 +73,18 @@ class WorkerServer::Implementation : public std::enable_shared_from_this<Impleme
     return door_->port();
   }
 
-  void start() {
+  void start(Descriptor listening) {
     if (door_) door_->start();
-    acceptor_.assign(asio::local::stream_protocol(), listen_at(options_.socket).release());
+    std::error_code ignored;
+    const bool listens =
+        listening.get() >= 0 && std::filesystem::is_socket(options_.socket, ignored);
+    if (!listens) listening = listen_at(options_.socket);
+    acceptor_.assign(asio::local::stream_protocol(), listening.release());
     tasks_.spawn(accept(shared_from_this()));
+  }
+
+  Descriptor hand_over_listening() {
+    return acceptor_.is_open() ? Descriptor(acceptor_.release()) : Descriptor();
   }
 
   // No handler is called from here on.
@@ -292,8 +300,12 @@ std::uint16_t WorkerServer::listen(const inter::Endpoint& bind,
   return implementation_->listen(bind, credentials);
 }
 
-void WorkerServer::start() {
-  implementation_->start();
+void WorkerServer::start(Descriptor listening) {
+  implementation_->start(std::move(listening));
+}
+
+Descriptor WorkerServer::hand_over_listening() {
+  return implementation_->hand_over_listening();
 }
 
 asio::awaitable<void> WorkerServer::stop() {

@@ -64,8 +64,12 @@ class WorkerServer {
   // certificate. Returns the port. Throws std::system_error naming what cannot be used.
   std::uint16_t listen(const inter::Endpoint& bind, const inter::Credentials& credentials);
 
-  // Throws std::system_error naming the socket if it cannot listen there.
-  void start();
+  // Throws std::system_error naming the socket if it cannot listen there. `listening`: that listens
+  // there already, from another server of this process.
+  void start(Descriptor listening = {});
+  // Before stop(): what it listens on, for the next one; a disk that is read-only has room for no
+  // other. Nothing, if it has not started.
+  Descriptor hand_over_listening();
   // Closes every session and joins every coroutine.
   asio::awaitable<void> stop();
 

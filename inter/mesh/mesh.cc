@@ -9,6 +9,7 @@
 #include <asio/ip/address_v6.hpp>
 
 #include "inter/base/error.h"
+#include "inter/base/file.h"
 #include "inter/base/limits.h"
 #include "inter/mesh/mesh_core.h"
 
@@ -71,6 +72,10 @@ std::string advice_to_listen(int error, std::uint16_t port) {
 
 void throw_cannot_listen(const Endpoint& bind, const std::error_code& reason) {
   const bool of_system = reason.category() == asio::error::get_system_category();
+  const std::error_code of_kernel(reason.value(), std::generic_category());
+  // Nothing is wrong with the address.
+  if (of_system && fails_for_now(of_kernel))
+    throw std::system_error(of_kernel, "cannot listen on " + to_string(bind));
   const bool passes =
       (of_system && (reason.value() == EADDRINUSE || reason.value() == EADDRNOTAVAIL)) ||
       reason == Errc::deadline || reason == asio::error::host_not_found_try_again;

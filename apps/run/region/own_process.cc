@@ -19,6 +19,8 @@
 #include <thread>
 #include <vector>
 
+#include <fmt/format.h>
+
 #include "apps/run/region/stop_wishes.h"
 #include "intra/base/mapped_file.h"
 #include "intra/base/usable_cores.h"
@@ -125,6 +127,19 @@ void end_without_memory() {
 
 void explain_missing_memory() {
   std::set_new_handler(end_without_memory);
+}
+
+std::string stack_problem(rlim_t bytes) {
+  constexpr rlim_t kNeeded = 128U << 10U;  // with 64 kB a coordinator and a worker crashed
+  if (bytes >= kNeeded) return {};
+  return fmt::format(
+      "the stack may have {} kB here, and at least {} kB are needed: raise ulimit -s to 8192",
+      bytes >> 10U, kNeeded >> 10U);
+}
+
+rlim_t stack_limit() {
+  rlimit limit{};
+  return ::getrlimit(RLIMIT_STACK, &limit) == 0 ? limit.rlim_cur : RLIM_INFINITY;
 }
 
 void occupy_standard_streams() {

@@ -12,6 +12,7 @@
 
 #include <sys/resource.h>
 
+#include <string>
 #include <vector>
 
 namespace causeway::run {
@@ -43,6 +44,11 @@ void explain_bus_errors();
 // on whatever thread that happens. Otherwise "std::bad_alloc" would be all that is told.
 void explain_missing_memory();
 [[noreturn]] void end_without_memory();  // of whoever catches std::bad_alloc
+
+// Why no program of ours can run on a stack of this limit, which would end it by a signal and
+// without a word; empty: it can.
+std::string stack_problem(rlim_t bytes);
+rlim_t stack_limit();
 
 // Standard input, output and error of whoever was started without (2>&-).
 

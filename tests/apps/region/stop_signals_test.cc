@@ -252,6 +252,13 @@ TEST(StandardStreams, ThatAreOpenStayAsTheyAre) {
   EXPECT_EXIT(statement(), testing::ExitedWithCode(kAsExpected), "heard");
 }
 
+TEST(StackLimit, TooLittleIsNamedWithWhatToDo) {
+  EXPECT_NE(stack_problem(64 << 10).find("64 kB here, and at least 128 kB"), std::string::npos);
+  EXPECT_NE(stack_problem(64 << 10).find("raise ulimit -s"), std::string::npos);
+  EXPECT_EQ(stack_problem(128 << 10), "");
+  EXPECT_EQ(stack_problem(RLIM_INFINITY), "");
+}
+
 }  // namespace
 
 }  // namespace causeway::run

@@ -19,6 +19,7 @@
 
 #include "diloco/files/file_io.h"
 #include "diloco/files/sealed_bytes.h"
+#include "diloco/worker/stream/frame.h"
 #include "tests/diloco/coordinator/lone_region.h"
 #include "tests/support/captured_log.h"
 #include "tests/support/process_limits.h"
@@ -147,6 +148,17 @@ TEST_F(AbstentionTest, LetsWorkersAttachAnew) {
   look();
   EXPECT_FALSE(worker_.is_attached());
   EXPECT_TRUE(std::filesystem::is_socket(region_.options_.directory / "worker.sock"));
+}
+
+// It bound the socket anew, which a disk that is read-only refuses: the worker found nobody.
+TEST_F(AbstentionTest, ListensWhereItListenedBefore) {
+  const std::filesystem::path socket = region_.options_.directory / "worker.sock";
+  std::filesystem::create_hard_link(socket, region_.options_.directory / "the same");
+  const test::FullDisk full(100'000);
+  begin();
+  look();
+  EXPECT_EQ(std::filesystem::hard_link_count(socket), 2) << "it is another one";
+  EXPECT_TRUE(connect_to(socket));
 }
 
 // They are kept for the run.

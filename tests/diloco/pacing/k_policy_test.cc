@@ -242,6 +242,20 @@ TEST(Measure, TakesTheSlowestStepAndTheShortestWait) {
   EXPECT_EQ(round.held_out_loss, 2);
 }
 
+TEST(Measure, IsNotDecidedByOneThatLies) {
+  Contribution honest{.run_id = {}, .region = "a"};
+  honest.compute_s = 8;
+  honest.overhead_s = honest.exchange_s = 1;
+  honest.held_out_loss = 2;
+  Contribution liar = honest;
+  liar.compute_s = 9e8;
+  liar.held_out_loss = 9e29;
+  const std::vector<const Contribution*> listed{&honest, &liar, &honest};
+  const RoundMeasure round = measure(listed, 80).value();
+  EXPECT_DOUBLE_EQ(round.step_s, 1.6);
+  EXPECT_EQ(round.held_out_loss, 2);
+}
+
 TEST(Measure, TellsNothingWhenNobodyMeasured) {
   const Contribution made{.run_id = {}, .region = "a"};
   const std::vector<const Contribution*> listed{&made};

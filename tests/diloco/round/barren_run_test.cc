@@ -2,6 +2,7 @@
 #include <optional>
 #include <string>
 #include <variant>
+#include <vector>
 
 #include <gtest/gtest.h>
 
@@ -20,18 +21,23 @@ namespace {
 
 using std::chrono::seconds;
 
-// Region a of two, in a run whose records list nothing. Of the log so many are committed when it
-// starts, so that another start knows them.
+// Region a of two, in a run whose records list nothing, but for the first `fertile`, which list b.
+// Of the log so many are committed when it starts, so that another start knows them.
 class BarrenRun {
  public:
-  static PersistentState state(Round known) {
-    PersistentState state = state_of_a({"a", "b"}, 8);
+  static PersistentState state(Round known, Round fertile = 0) {
+    PersistentState state = state_of_a({"a", "b"}, 8, [fertile](Round round) {
+      std::vector<Participant> listed(round < fertile ? 1 : 0);
+      for (Participant& one : listed) one.region = "b";
+      return listed;
+    });
     state.raft.committed = 1 + known;
     return state;
   }
 
-  explicit BarrenRun(Round known, const ProtocolOptions& options = options_of_a())
-      : region{options, state(known)} {
+  explicit BarrenRun(Round known, const ProtocolOptions& options = options_of_a(),
+                     Round fertile = 0)
+      : region{options, state(known, fertile)} {
     end.start(Time{0});
   }
 
@@ -67,6 +73,17 @@ TEST(RunEndOfABarrenRun, GivesUpAfterThreeRoundsThatListNothing) {
   const auto ended = run.ended(seconds{70});
   ASSERT_TRUE(ended);
   EXPECT_EQ(ended->exit_code, 2);
+}
+
+// It said that this model is sound, which it is not if b has sent huge numbers.
+TEST(RunEndOfABarrenRun, NamesWhoMayHaveSpoiltTheModelThatChangedLast) {
+  BarrenRun run(1, options_of_a(), 1);
+  for (int round = 0; round < 3; ++round) run.add_record(seconds{60});
+  EXPECT_FALSE(run.ended(seconds{60}));
+  const auto ended = run.ended(seconds{70});
+  ASSERT_TRUE(ended);
+  EXPECT_NE(ended->message.find("version 1 is the last"), std::string::npos) << ended->message;
+  EXPECT_NE(ended->message.find("what one of b contributed"), std::string::npos) << ended->message;
 }
 
 TEST(RunEndOfABarrenRun, CountsTheRoundsBeforeARestart) {

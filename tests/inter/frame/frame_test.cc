@@ -312,5 +312,17 @@ TEST(Endpoint, WhatForbidsAPortIsNamedByItsNumber) {
   EXPECT_THAT(why_not_listening(0, EACCES), HasSubstr("a rule of this host"));
 }
 
+// Whoever watches over the process starts it again, and a coordinator whose disk failed for want of
+// descriptors tries again.
+TEST(Endpoint, IsNotToBlameWhereTheProcessHasNoDescriptor) {
+  const std::error_code none(EMFILE, asio::error::get_system_category());
+  try {
+    throw_cannot_listen({"127.0.0.1", 7700}, none);
+  } catch (const std::system_error& refused) {
+    EXPECT_EQ(refused.code(), std::errc::too_many_files_open);
+    EXPECT_STREQ(refused.what(), "cannot listen on 127.0.0.1:7700: Too many open files");
+  }
+}
+
 }  // namespace
 }  // namespace causeway::inter
