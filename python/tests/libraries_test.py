@@ -3,6 +3,7 @@ import importlib.util
 import logging
 import math
 import os
+import signal
 import tempfile
 import unittest
 import unittest.mock
@@ -154,6 +155,48 @@ class Lightning(unittest.TestCase):
 
         with self.assertRaisesRegex(ValueError, "DeepSpeed's ZeRO divides"):
             self.fit(rounds(1), lambda module, loss, index: loss, strategy=InParts("cpu"))
+
+    def fit_until_sigterm(self, **settings):
+        """How many steps were taken. It comes in the second of ten, and the run has no round after that."""
+        taken = []
+
+        def step(module, loss, index):
+            taken.append(index)
+            if len(taken) == 2:
+                signal.raise_signal(signal.SIGTERM)
+            return loss
+
+        self.fit(rounds(1), step, **settings)
+        return len(taken)
+
+    def test_sigterm_ends_the_step_and_the_processes_that_lightning_started_get_it_too(self):
+        """Its own handler would end the program there with exit code 0, as if the run were over."""
+        import lightning
+        killed = []
+
+        class Launcher(lightning.pytorch.strategies.launchers.launcher._Launcher):
+            is_interactive_compatible = True
+
+            def launch(self, function, *given, trainer=None, **named):
+                return function(*given, **named)
+
+            def kill(self, number):
+                killed.append(number)
+
+        class Launched(lightning.pytorch.strategies.SingleDeviceStrategy):
+            def _configure_launcher(self):
+                self._launcher = Launcher()
+
+        self.addCleanup(signal.signal, signal.SIGTERM, signal.signal(signal.SIGTERM, signal.SIG_DFL))
+        self.assertEqual(self.fit_until_sigterm(strategy=Launched("cpu")), 2)
+        self.assertEqual(killed, [signal.SIGTERM])
+
+    def test_a_handler_of_sigterm_that_the_program_has_stays_beside_lightnings(self):
+        came = []
+        self.addCleanup(signal.signal, signal.SIGTERM, signal.signal(signal.SIGTERM, lambda *of: came.append(1)))
+        with self.assertRaises(SystemExit):
+            self.fit_until_sigterm()
+        self.assertEqual(came, [1])
 
     def test_a_schedule_of_epochs_is_told_not_to_follow(self):
         with self.assertWarnsRegex(UserWarning, "scheduler ExponentialLR does not step with the run, as it is not of interval \"step\""):

@@ -43,7 +43,8 @@ class FollowPatches(FollowedRun):
         self.assertTrue(ours["final"])
         self.assertEqual(ours["version"], self.version(REGIONS[0]))
         self.assertGreaterEqual(len(ours["signatures"]), 2)
-        self.assertIn("its last version is there", self.finish(self.follow(config)))  # no region runs any more
+        self.assertIn("its last version is there (to follow another run, give it a --directory",
+                      self.finish(self.follow(config)))  # no region runs any more
         self.run_causeway("eval", self.served / "current", "--config", config)
 
     def test_one_that_is_killed_again_and_again_goes_on(self):

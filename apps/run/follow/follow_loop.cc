@@ -119,7 +119,10 @@ bool FollowLoop::is_over_already() {
   if (published.is_null() || !published.value("final", false) ||
       published.value("dtype", "") != options_.dtype())
     return false;
-  spdlog::info("run {} is over, and its last version is there", published.value("run", ""));
+  spdlog::info(
+      "run {} is over, and its last version is there (to follow another run, give it a --directory "
+      "of its own)",
+      published.value("run", ""));
   report_.change([](FollowFigures& figures) { figures.over = true; });
   return true;
 }

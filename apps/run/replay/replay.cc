@@ -267,8 +267,10 @@ bool is_native_model(const Config& config, const diloco::Layout& layout) {
 void write_replayed_model(const std::filesystem::path& directory, const Config& config,
                           const diloco::Layout& layout, std::span<const float> params,
                           const NamedVersion& named, intra::StoredAs stored) {
-  const std::map<std::string, std::string> metadata{{"run", named.run_id},
-                                                    {"round", std::to_string(named.version)}};
+  const std::map<std::string, std::string> metadata{
+      {"run", named.run_id},
+      {"round", std::to_string(named.version)},
+      {"format", "pt"}};  // transformers before 5 refuses a file with metadata that lacks it
   if (is_native_model(config, layout))
     return intra::save_model(directory, config.model, layout, params, metadata, config.origin,
                              stored);

@@ -8,6 +8,8 @@ which a schedule is laid out with. Lightning reads its own data in its own order
 from __future__ import annotations
 
 import logging
+import signal
+import threading
 import warnings
 from typing import Any
 
@@ -62,7 +64,9 @@ class RunCallback(lightning.Callback):
         if problem := problem_of(trainer.strategy.model):  # the module does not show how a strategy has wrapped it
             raise ValueError(problem)
         tell_samples(trainer, self.settings.get("samples_per_step", 1))
-        self._pushed = Pushed(Run(pl_module, trainer.optimizers, **self.settings), self._schedules)
+        run = Run(pl_module, trainer.optimizers, **self.settings)
+        take_sigterm(trainer, run)
+        self._pushed = Pushed(run, self._schedules)
         self._pushed.begin()
         # No other limit than the run's.
         trainer.fit_loop.epoch_loop.max_steps = -1
@@ -99,6 +103,22 @@ class RunCallback(lightning.Callback):
         """Other callbacks have ended theirs."""
         if self._pushed is not None:
             self._pushed.check_result()
+
+
+def take_sigterm(trainer: lightning.Trainer, run: Run) -> None:
+    """Lightning's own handler saves nothing of the run. It ends the program with 0, as if the run were over, and processes that wait for
+    each other never. So the run has its own instead, unless the program has one."""
+    handler = signal.getsignal(signal.SIGTERM)
+    parts = getattr(handler, "signal_handlers", [handler])
+    if threading.current_thread() is threading.main_thread() and all(is_lightnings(part) for part in parts):
+        signal.signal(signal.SIGTERM, signal.SIG_DFL)
+        # Processes that Lightning has started: who stops a program may know of the first one only. Ctrl-C in a terminal reaches all.
+        launcher: Any = trainer.strategy.launcher
+        run.stop_signals.pass_on = lambda number: launcher.kill(number) if launcher and number == signal.SIGTERM else None
+
+
+def is_lightnings(handler: Any) -> bool:
+    return type(getattr(handler, "__self__", None)).__module__.startswith("lightning.")
 
 
 def tell_samples(trainer: lightning.Trainer, counted: int) -> None:

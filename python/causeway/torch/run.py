@@ -2,10 +2,12 @@
 from __future__ import annotations
 
 import atexit
+import contextlib
 import itertools
 import logging
 import os
 import pathlib
+import signal
 import warnings
 import weakref
 from collections.abc import Iterator, Sequence
@@ -24,9 +26,9 @@ from .marks import HandedOut, Marks
 from .optimizers import Begun, tell_unsuited
 from .parameters import Parameters, told_spoiled
 from .ranks import Group, Kind, Solo, decided_by_leader, done_by_leader, led, ranks_told
-from .sigterm import Sigterm, Terminated
 from .steps import Step, Told
 from .still_steps import StillSteps
+from .stop_signals import StopSignals
 from .trainer_state import TrainerState
 
 log = logging.getLogger("causeway")
@@ -105,7 +107,7 @@ class Run:
         self._entered: Parameters | None = None
         self._ranks: Solo | Group = Solo()
         me = weakref.ref(self)  # a handler of signals keeps no run alive
-        self._sigterm = Sigterm(lambda: (run := me()) is not None and run._entered is not None)
+        self.stop_signals = StopSignals(lambda: (run := me()) is not None and run._entered is not None)
         self._process = forks.Entered()
         self._forget_steps()
 
@@ -143,7 +145,7 @@ class Run:
                 log.info("%s", self._entered.buffers)
             if self._entered.frozen.count:
                 log.info("%s", self._entered.frozen)
-        self._sigterm.listen()
+        self.stop_signals.listen()
         return self
 
     def _tell_of_arguments(self) -> None:
@@ -163,7 +165,7 @@ class Run:
 
     def leave(self) -> None:
         """As the end of `with`, without a word where the run is not over."""
-        self._sigterm.restore()
+        self.stop_signals.restore()
         self._worker = self._entered = self._steps = self._handed_out = None
 
     def __iter__(self) -> Iterator[Step]:
@@ -229,7 +231,7 @@ class Run:
             with program_end.waits_for():
                 self._done(steps, taken)
         self._step = None
-        self._sigterm.restore()  # nothing is left to save
+        self.stop_signals.restore()  # nothing is left to save
         self._note_end(trained=not first)
 
     def _note_end(self, trained: bool) -> None:
@@ -339,9 +341,11 @@ class Run:
             if self._sample is not None:
                 self._state.save_alone(self._sample)
             stopped = causeway.Stopped if self._ranks.leads else causeway.WorkerError  # of rank 0, as the others hear of it
-            if self._sigterm.came and isinstance(error, stopped):
-                log.warning("SIGTERM: %s", error)
-                raise Terminated from error
+            if self.stop_signals.came and isinstance(error, stopped):
+                with contextlib.suppress(RuntimeError):  # of ranks that are gone
+                    self._ranks.gather(None)  # a launcher kills the others when the first has ended
+                log.warning("%s: %s", signal.Signals(self.stop_signals.came).name, error)
+                self.stop_signals.end(error)
             raise
         if told is None:
             self._parameters.give(-1)
@@ -408,7 +412,7 @@ class Run:
                       f"round out, follows the other regions, and {anew}", stacklevel=5)
 
     def _called_back(self) -> bool:
-        return decided_by_leader(self._ranks, lambda: self._sigterm.came or self._attached.called_back())
+        return decided_by_leader(self._ranks, lambda: bool(self.stop_signals.came) or self._attached.called_back())
 
     # ---- What rank 0 does, and waits for ----
 
@@ -429,13 +433,13 @@ class Run:
     def _ask(self) -> tuple[Kind, Sequence[int]]:
         steps = self._attached.next()
         for _ in range(STOPS_TRIED):
-            if steps is None or not self._sigterm.came:
+            if steps is None or not self.stop_signals.came:
                 break
             self._attached.done(0, float("nan"))  # then the next call waits, and saves when the wait is ended
             steps = self._attached.next()
         if steps is None:
             return Kind.OVER, ()
-        if self._sigterm.came:
+        if self.stop_signals.came:
             raise causeway.Stopped("told to stop; the state could not be saved, so the next start goes on from the one before")
         return Kind.STEPS, Told.of(steps).numbers()
 
@@ -444,6 +448,6 @@ class Run:
         if what != self._said:
             self._said = what
             log.info("%s", what)
-        if self._sigterm.came or self._entered is None:  # another thread has left the run
+        if self.stop_signals.came or self._entered is None:  # another thread has left the run
             return False
         return self._user_keep_waiting is None or bool(self._user_keep_waiting(what))

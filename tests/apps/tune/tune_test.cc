@@ -119,6 +119,18 @@ TEST_F(TuneTest, APlaceThatCannotBeWrittenToIsNamedBeforeAnythingIsMeasured) {
   EXPECT_EQ(notes, "");
 }
 
+TEST_F(TuneTest, WarnsOfWhatStepsApartCostAdamW) {
+  TuneOptions far = options();
+  far.grid.ks = {30};
+  const auto warns = Contains(HasSubstr("Muon ended lower"));
+  EXPECT_THAT(tuned(far).warnings, warns);
+  far.config = write("muon.toml", std::string(kConfig) + "[inner]\noptimizer = \"muon\"\n");
+  EXPECT_THAT(tuned(far).warnings, Not(warns));
+  TuneOptions near = options();
+  near.grid.ks = {10};
+  EXPECT_THAT(tuned(near).warnings, Not(warns));
+}
+
 TEST_F(TuneTest, WarnsOfAProbeThatSomethingElseDisturbed) {
   Tuning tuning = tuned(options());
   tuning.probe.steps = 10;

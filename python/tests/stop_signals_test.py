@@ -1,4 +1,4 @@
-"""SIGTERM in a program that trains: it ends with the work handed over and saved, as `causeway worker` does. With a worker's double."""
+"""SIGTERM and Ctrl-C in a program that trains: it ends with the work handed over and saved, as `causeway worker` does. With a worker's double."""
 import os
 import pathlib
 import pickle
@@ -12,24 +12,21 @@ from worker_double import a_run, steps
 
 import causeway
 from causeway.torch import Run
-from causeway.torch.sigterm import Terminated
+from causeway.torch.stop_signals import Terminated
 
 PLAN = [steps(0, 4, 0, 0), steps(1, 4, 4, 4)]
 
 
-def terminate():
-    os.kill(os.getpid(), signal.SIGTERM)
-
-
 class Stop(unittest.TestCase):
     def setUp(self):
-        self.addCleanup(signal.signal, signal.SIGTERM, signal.signal(signal.SIGTERM, signal.SIG_DFL))
+        for number, default in ((signal.SIGTERM, signal.SIG_DFL), (signal.SIGINT, signal.default_int_handler)):
+            self.addCleanup(signal.signal, number, signal.signal(number, default))
         self.model = torch.nn.Linear(2, 2)
         self.optimizer = torch.optim.SGD(self.model.parameters(), lr=0.1, momentum=0.9)
         self.handed_over = []
 
-    def train(self, at, waits=True):
-        """SIGTERM comes in step `at`. Gives the files of the trainer's state."""
+    def train(self, at, waits=True, by=signal.SIGTERM):
+        """The signal comes in step `at`. Gives the files of the trainer's state."""
         with a_run(*PLAN) as (worker, directory):
             give = worker.next
 
@@ -51,7 +48,7 @@ class Stop(unittest.TestCase):
                         self.model(torch.ones(2)).sum().backward()
                         self.optimizer.step()
                         if step.schedule_step == at:
-                            terminate()
+                            signal.raise_signal(by)
             finally:
                 self.files = [path.name.split("-rank")[0] for path in sorted(pathlib.Path(directory).glob("checkpoints/trainer-*.pt"))]
 
@@ -61,6 +58,12 @@ class Stop(unittest.TestCase):
         self.assertEqual(raised.exception.code, 130)
         self.assertEqual(self.handed_over, handed_over)
         self.assertEqual(signal.getsignal(signal.SIGTERM), signal.SIG_DFL)
+
+    def test_at_ctrl_c_too(self):
+        with self.assertRaisesRegex(KeyboardInterrupt, "state saved"):
+            self.train(1, by=signal.SIGINT)
+        self.assertEqual((self.handed_over, self.files), ([2], ["trainer-2"]))
+        self.assertEqual(signal.getsignal(signal.SIGINT), signal.default_int_handler)
 
     def test_the_step_under_way_ends_and_is_handed_over_and_saved(self):
         self.check_stopped(1, [2])
@@ -88,7 +91,8 @@ class Stop(unittest.TestCase):
 SCRIPT = """
 import multiprocessing, os, signal, sys, torch
 from worker_double import a_run, steps
-from causeway.torch import Run, sigterm
+from causeway.torch import Run, stop_signals
+signal.signal(signal.SIGINT, signal.default_int_handler)
 model = torch.nn.Linear(2, 2)
 with a_run(steps(0, 9, 0, 0)) as (worker, directory), Run(model, directory=directory) as run:
     for step in run:
@@ -108,22 +112,33 @@ with a_run(steps(0, 9, 0, 0)) as (worker, directory), Run(model, directory=direc
                 child.join()
             print("goes on")
             break
-        os.kill(os.getpid(), signal.SIGTERM)
-        os.kill(os.getpid(), signal.SIGTERM)
+        number = getattr(signal, sys.argv[1])
+        os.kill(os.getpid(), number)
+        if number == signal.SIGTERM or len(sys.argv) > 2:
+            os.kill(os.getpid(), number)
         print("goes on", flush=True)
-        sigterm.REPEATS_S = 0  # it came long ago
-        os.kill(os.getpid(), signal.SIGTERM)
+        stop_signals.REPEATS_S = 0  # it came long ago
+        os.kill(os.getpid(), number)
 """
 
 
 class InAProcess(unittest.TestCase):
-    def run_script(self, how):
-        return subprocess.run([sys.executable, "-c", SCRIPT, how], text=True, stdout=subprocess.PIPE, timeout=300,
-                              cwd=pathlib.Path(__file__).parent)
+    def run_script(self, *how, **environment):
+        return subprocess.run([sys.executable, "-c", SCRIPT, *how], text=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE, timeout=300,
+                              cwd=pathlib.Path(__file__).parent, env={**os.environ, **environment})
 
     def test_one_that_a_launcher_sends_on_is_the_same_and_another_one_ends_it_at_once(self):
-        done = self.run_script("twice")
-        self.assertEqual((done.returncode, done.stdout), (-signal.SIGTERM, "goes on\n"))
+        done = self.run_script("SIGTERM")
+        self.assertEqual((done.returncode, done.stdout), (-signal.SIGTERM, "goes on\n"), done.stderr)
+
+    def test_another_ctrl_c_ends_it_at_once_as_the_first_one_says(self):
+        done = self.run_script("SIGINT")
+        self.assertEqual((done.returncode, done.stdout), (-signal.SIGINT, "goes on\n"), done.stderr)
+        self.assertIn("Another Ctrl-C ends the program at once", done.stderr)
+
+    def test_one_that_torchrun_sends_on_does_not(self):
+        done = self.run_script("SIGINT", "twice", TORCHELASTIC_RUN_ID="none")
+        self.assertEqual((done.returncode, done.stdout), (-signal.SIGINT, "goes on\n"), done.stderr)
 
     def test_a_loaders_worker_that_dies_of_it_does_not_end_the_step(self):
         done = self.run_script("killed")
