@@ -75,7 +75,7 @@ class Stop(unittest.TestCase):
     def test_ranks_wait_for_each_others_files_as_the_first_to_end_may_take_the_others_along(self):
         did, save = [], TrainerState.save_alone
         with (unittest.mock.patch.object(TrainerState, "save_alone", lambda *of: (save(*of), did.append("saved"))),
-              unittest.mock.patch.object(Solo, "gather", lambda solo, value: did.append("met") if value is None else [value])):
+              unittest.mock.patch.object(Solo, "gather", lambda solo, value: did.append("met") or [value])):
             self.check_stopped(1, [2])
         self.assertEqual(did[-2:], ["saved", "met"])
 
