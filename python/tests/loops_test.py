@@ -1,6 +1,7 @@
 """How a program counts a run's steps, and leaves it: with a worker's double."""
 import copy
 import sys
+import types
 import unittest
 
 import torch
@@ -54,6 +55,14 @@ class Leaving(unittest.TestCase):
         with self.assertLogs("causeway", "WARNING") as said:
             self.leave_in(1)
         self.assertRegex(said.output[0], "left in step .* of .* of round .*, before the run was over: what was trained .* counts nowhere")
+
+    def test_by_a_rank_whose_data_ended_sooner_is_told_as_others_fail_then(self):
+        with a_run(steps(0, 4, 0, 0)) as (_, directory), self.assertLogs("causeway", "WARNING") as said:
+            with Run(torch.nn.Linear(2, 2), directory=directory, samples_per_step=1) as run:
+                for _ in run:
+                    run._ranks = types.SimpleNamespace(leads=False, rank=1)
+                    break
+        self.assertIn("rank 1 left Run in step 1 of 4 of round 0", said.output[-1])
 
     def test_after_the_last_step_is_not(self):
         with self.assertNoLogs("causeway", "WARNING"):

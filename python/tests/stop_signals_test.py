@@ -6,13 +6,16 @@ import signal
 import subprocess
 import sys
 import unittest
+import unittest.mock
 
 import torch
 from worker_double import a_run, steps
 
 import causeway
 from causeway.torch import Run
+from causeway.torch.ranks import Solo
 from causeway.torch.stop_signals import Terminated
+from causeway.torch.trainer_state import TrainerState
 
 PLAN = [steps(0, 4, 0, 0), steps(1, 4, 4, 4)]
 
@@ -68,6 +71,13 @@ class Stop(unittest.TestCase):
     def test_the_step_under_way_ends_and_is_handed_over_and_saved(self):
         self.check_stopped(1, [2])
         self.assertEqual(self.files, ["trainer-2"])
+
+    def test_ranks_wait_for_each_others_files_as_the_first_to_end_may_take_the_others_along(self):
+        did, save = [], TrainerState.save_alone
+        with (unittest.mock.patch.object(TrainerState, "save_alone", lambda *of: (save(*of), did.append("saved"))),
+              unittest.mock.patch.object(Solo, "gather", lambda solo, value: did.append("met") or [value])):
+            self.check_stopped(1, [2])
+        self.assertEqual(did[-2:], ["saved", "met"])
 
     def test_so_is_the_last_one_of_a_round(self):
         self.check_stopped(3, [4])

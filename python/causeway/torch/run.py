@@ -158,10 +158,17 @@ class Run:
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
         well = error is None or (isinstance(error, SystemExit) and not error.code)
-        if well and self._process.is_here and self._step is not None and self._ranks.leads:
-            log.warning("Run was left in %s, before the run was over: what was trained since the round before counts nowhere, and the "
-                        "model holds this region's values, not the run's. Start the program again to go on", self._step.place)
+        if well and self._process.is_here and self._step is not None:
+            self._tell_of_early_end(self._step)
         self.leave()
+
+    def _tell_of_early_end(self, step: Step) -> None:
+        if not self._ranks.leads:
+            log.warning("rank %d left Run in %s, before the run was over. If other ranks of the region go on, they fail as they wait for it: "
+                        "give all of them equally many batches", self._ranks.rank, step.place)
+            return
+        log.warning("Run was left in %s, before the run was over: what was trained since the round before counts nowhere, and the "
+                    "model holds this region's values, not the run's. Start the program again to go on", step.place)
 
     def leave(self) -> None:
         """As the end of `with`, without a word where the run is not over."""
