@@ -134,6 +134,7 @@ void Ledger::mend_signatures(const IsSigned& check) {
   std::map<Round, Digest> agreed;
   scan_records(path, run_id_, [&](const LedgerEntry& entry, std::size_t offset) {
     ++entries;
+    head_ = entry.hash;
     if (const auto* record = std::get_if<CommitRecord>(&entry.entry.body))
       agreed[record->round] = record->state;
     if (offset < checked || is_signed(entry, check)) return;
@@ -142,6 +143,7 @@ void Ledger::mend_signatures(const IsSigned& check) {
   if (!wrong.empty()) {
     std::string bytes = read_file(path).value_or("");
     const std::size_t unconfirmed = sign_anew(bytes, wrong, agreed, sign_);
+    if (wrong.size() == entries) sign_finished_anew();
     replace_file(path, bytes, Durability::on_disk);
     spdlog::error(
         "{}: the signatures of {} of {} entries, entry {} first, were not this region's and were "
@@ -153,6 +155,12 @@ void Ledger::mend_signatures(const IsSigned& check) {
   LedgerBytes bytes(path);
   checked_->add_up_to(entries, bytes, checked);
   checked_->save();
+}
+
+// With another key. First, as the entries tell the next start that this is to be done.
+void Ledger::sign_finished_anew() {
+  const std::optional<Applied> end = finished();
+  if (end) save_finished(end->version, end->state);
 }
 
 void Ledger::open_records() {

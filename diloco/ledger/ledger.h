@@ -78,6 +78,7 @@ class Ledger : public CommittedLog {
   void open_incarnation();
   void open_records();
   void mend_signatures(const IsSigned& check);
+  void sign_finished_anew();
   void recover_promises(const LedgerExtent& extent, const Membership& newest);
   bool others_may_have_it(const LedgerExtent& extent, const Membership& newest,
                           const Recovery& recovery) const;

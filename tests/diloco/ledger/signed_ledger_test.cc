@@ -72,6 +72,25 @@ TEST_F(SignedLedger, IsCheckedAgainWithAnotherKey) {
   EXPECT_EQ(checks_of_a_start("key-2"), 0);
 }
 
+// An authority that is replaced brings other keys, and `causeway verify` asks for them.
+TEST_F(SignedLedger, WithAnotherKeyHasItsEndSignedAnewToo) {
+  write(0, 5);
+  std::string mark;
+  const auto start = [&] {
+    const Ledger ledger(
+        path(), [&](const std::string& content) { return content + mark; },
+        [&](const std::string& content, const std::string& signature) {
+          return signature == content + mark;
+        });
+    return read_finished(path())->signature == signed_content(ledger.head(), {5, Digest{7}}) + mark;
+  };
+  open()->save_finished(5, Digest{7});
+  for (const char* key : {"!", "?", "?", "!"}) {
+    mark = key;
+    EXPECT_TRUE(start()) << key;
+  }
+}
+
 // The chain of the entries' hashes leaves signatures out.
 TEST_F(SignedLedger, OfWhichTheDiskChangedASignatureIsCheckedAndSignedAnew) {
   write(0, 5);
