@@ -37,7 +37,6 @@ WorkerSide::WorkerSide(CoordinatorContext context)
 
 void WorkerSide::open(Descriptor listening) {
   const CoordinatorOptions& options = context_.options;
-  take_back_last_word(options.directory);
   server_.emplace(context_.executor,
                   WorkerServerOptions{.socket = options.directory / "worker.sock",
                                       .region = options.region,
@@ -45,6 +44,7 @@ void WorkerSide::open(Descriptor listening) {
                                       .settings = options.shared_config,
                                       .rank_wait = options.rank_wait},
                   *this);
+  take_back_last_word(options.directory);
   if (options.worker_listen) {
     const std::uint16_t port = server_->listen(*options.worker_listen, options.mesh.credentials);
     spdlog::info("{}: workers on other hosts attach at port {}", options.region, port);

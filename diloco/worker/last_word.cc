@@ -24,8 +24,10 @@ void leave_last_word(const std::filesystem::path& directory, const LastWord& wor
                Durability::on_disk);
 }
 
+// Where a disk is read-only, removing what is not there fails too.
 void take_back_last_word(const std::filesystem::path& directory) {
-  std::filesystem::remove(last_word_in(directory));
+  const std::filesystem::path note = last_word_in(directory);
+  if (std::filesystem::exists(std::filesystem::symlink_status(note))) std::filesystem::remove(note);
 }
 
 std::optional<LastWord> last_word(const std::filesystem::path& directory) {

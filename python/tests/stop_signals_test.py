@@ -5,6 +5,7 @@ import pickle
 import signal
 import subprocess
 import sys
+import tempfile
 import unittest
 import unittest.mock
 
@@ -131,6 +132,30 @@ with a_run(steps(0, 9, 0, 0)) as (worker, directory), Run(model, directory=direc
         os.kill(os.getpid(), number)
 """
 
+OF_TWO_RANKS = """
+import signal, sys, torch, torch.distributed as dist
+from worker_double import a_run, steps
+import causeway
+from causeway.torch import Run
+meeting, rank = sys.argv[1], int(sys.argv[2])
+dist.init_process_group("gloo", init_method=f"file://{meeting}", rank=rank, world_size=2)
+with a_run(steps(0, 9, 0, 0)) as (worker, directory), Run(torch.nn.Linear(2, 2), directory=directory) as run:
+    give = worker.next
+
+    def told_to_stop():
+        if run.stop_signals.came:
+            raise causeway.Stopped("told to stop; state saved")
+        return give()
+
+    worker.next = told_to_stop
+    try:
+        for step in run:
+            if rank == 0:
+                signal.raise_signal(signal.SIGTERM)
+    except causeway.WorkerError:
+        sys.stdin.read()  # it has something else to do
+"""
+
 
 class InAProcess(unittest.TestCase):
     def run_script(self, *how, **environment):
@@ -149,6 +174,19 @@ class InAProcess(unittest.TestCase):
     def test_one_that_torchrun_sends_on_does_not(self):
         done = self.run_script("SIGINT", "twice", TORCHELASTIC_RUN_ID="none")
         self.assertEqual((done.returncode, done.stdout), (-signal.SIGINT, "goes on\n"), done.stderr)
+
+    def test_rank_0_ends_where_it_alone_gets_one_and_the_others_live_on(self):
+        with tempfile.TemporaryDirectory() as directory:
+            ranks = [subprocess.Popen([sys.executable, "-c", OF_TWO_RANKS, f"{directory}/meeting", str(rank)], stdin=subprocess.PIPE,
+                                      cwd=pathlib.Path(__file__).parent) for rank in (0, 1)]
+            try:
+                self.assertEqual(ranks[0].wait(300), 130)
+                ranks[1].communicate()
+                self.assertEqual(ranks[1].returncode, 0)
+            finally:
+                for one in ranks:
+                    one.kill()
+                    one.communicate()
 
     def test_a_loaders_worker_that_dies_of_it_does_not_end_the_step(self):
         done = self.run_script("killed")

@@ -25,6 +25,11 @@ class Kind(enum.IntEnum):
     GO_ON = 4
     YES = 5
     NO = 6
+    STOPPED = 7  # an error, by which the run was told to stop
+
+
+class LeaderStopped(causeway.WorkerError):
+    """Rank 0 was told to stop, and its state is saved."""
 
 
 class Solo:
@@ -77,7 +82,7 @@ class Group:
 
     def tell_error(self, error: BaseException) -> None:
         try:
-            self.tell(Kind.ERROR)
+            self.tell(Kind.STOPPED if isinstance(error, causeway.Stopped) else Kind.ERROR)
             dist.broadcast_object_list([str(error) or type(error).__name__], self.source, self.group, self.device)
         except RuntimeError as problem:  # ranks that are gone, as Ctrl-C ends all of them: the error of this one is to be seen
             error.add_note(f"The other ranks of this region were not told of it: {problem}")
@@ -88,10 +93,10 @@ class Group:
             message = torch.zeros(1 + self.NUMBERS, dtype=torch.int64, device=self.device)
             dist.broadcast(message, self.source, self.group)
             kind, *numbers = message.tolist()
-            if kind == Kind.ERROR:
+            if kind in (Kind.ERROR, Kind.STOPPED):
                 told: list[Any] = [None]
                 dist.broadcast_object_list(told, self.source, self.group, self.device)
-                raise causeway.WorkerError(f"rank 0 of this region stopped: {told[0]}")
+                raise (LeaderStopped if kind == Kind.STOPPED else causeway.WorkerError)(f"rank 0 of this region stopped: {told[0]}")
             if kind != Kind.WAITING:
                 return Kind(kind), numbers
 

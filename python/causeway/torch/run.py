@@ -25,7 +25,7 @@ from .buffers import KINDS
 from .marks import HandedOut, Marks
 from .optimizers import Begun, tell_unsuited
 from .parameters import Parameters, told_spoiled
-from .ranks import Group, Kind, Solo, decided_by_leader, done_by_leader, led, ranks_told
+from .ranks import Group, Kind, LeaderStopped, Solo, decided_by_leader, done_by_leader, led, ranks_told
 from .steps import Step, Told
 from .still_steps import StillSteps
 from .stop_signals import StopSignals
@@ -347,10 +347,11 @@ class Run:
             # Told to stop: the worker saved its state, and this belongs to it.
             if self._sample is not None:
                 self._state.save_alone(self._sample)
-            stopped = causeway.Stopped if self._ranks.leads else causeway.WorkerError  # of rank 0, as the others hear of it
-            if self.stop_signals.came and isinstance(error, stopped):
+            stopped = isinstance(error, (causeway.Stopped, LeaderStopped))
+            if stopped:  # a launcher kills the others when the first has ended
                 with contextlib.suppress(RuntimeError):  # of ranks that are gone
-                    self._ranks.gather(None)  # a launcher kills the others when the first has ended
+                    self._ranks.gather(None)
+            if stopped and self.stop_signals.came:
                 log.warning("%s: %s", signal.Signals(self.stop_signals.came).name, error)
                 self.stop_signals.end(error)
             raise

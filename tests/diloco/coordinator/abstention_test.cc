@@ -1,11 +1,16 @@
 #include "diloco/coordinator/abstention.h"
 
+#include <sched.h>
+#include <sys/mount.h>
+#include <sys/wait.h>
+
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
+#include <cstdlib>
 #include <exception>
 #include <filesystem>
 #include <optional>
@@ -68,11 +73,13 @@ class AbstentionTest : public ::testing::Test {
     region_.loop_.restart();
     for (int handlers = 0; handlers < 60 && !over_; ++handlers) region_.loop_.run_one();
   }
-  void run(asio::awaitable<void> work) {
-    bool done = false;
-    asio::co_spawn(region_.loop_, std::move(work), [&](std::exception_ptr) { done = true; });
+  std::exception_ptr run(asio::awaitable<void> work) {  // what it throws
+    std::optional<std::exception_ptr> over;
+    asio::co_spawn(region_.loop_, std::move(work),
+                   [&over](std::exception_ptr thrown) { over = thrown; });
     region_.loop_.restart();
-    while (!done) region_.loop_.run_one();
+    while (!over) region_.loop_.run_one();
+    return *over;
   }
   void attach() {
     AttachRequest rank_0;
@@ -159,6 +166,32 @@ TEST_F(AbstentionTest, ListensWhereItListenedBefore) {
   look();
   EXPECT_EQ(std::filesystem::hard_link_count(socket), 2) << "it is another one";
   EXPECT_TRUE(connect_to(socket));
+}
+
+// For this process alone. False: we may not.
+bool make_read_only(const std::filesystem::path& directory) {
+  const auto mount = [&directory](unsigned long flags) {
+    return ::mount(directory.c_str(), directory.c_str(), nullptr, flags, nullptr) == 0;
+  };
+  return ::unshare(CLONE_NEWNS) == 0 &&
+         ::mount("none", "/", nullptr, MS_REC | MS_PRIVATE, nullptr) == 0 && mount(MS_BIND) &&
+         mount(MS_REMOUNT | MS_BIND | MS_RDONLY);
+}
+
+// Removing a note that is not there fails there as well.
+TEST_F(AbstentionTest, ServesWorkersOnADiskThatBecameReadOnly) {
+  constexpr int kNoMount = 77;
+  const auto reopen = [this] {
+    if (!make_read_only(region_.options_.directory)) std::_Exit(kNoMount);
+    std::_Exit(run(worker_.reopen()) ? 1 : 0);
+  };
+  int code = -1;
+  const auto ended = [&code](int status) {
+    code = WIFEXITED(status) ? WEXITSTATUS(status) : -1;
+    return code == 0 || code == kNoMount;
+  };
+  EXPECT_EXIT(reopen(), ended, "");
+  if (code == kNoMount) GTEST_SKIP() << "file systems are mounted by root alone";
 }
 
 // They are kept for the run.
