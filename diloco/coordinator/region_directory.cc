@@ -24,6 +24,7 @@
 #include "diloco/files/file_io.h"
 #include "diloco/ledger/ledger_file.h"
 #include "diloco/ledger/ledger_files.h"
+#include "diloco/worker/last_word.h"
 #include "inter/blob/spool.h"
 
 namespace causeway::diloco {
@@ -86,6 +87,7 @@ bool holds_rounds(const RaftState& known) {
 std::optional<RunOutcome> RegionDirectory::open() {
   if (std::optional<RunOutcome> refusal = open_ledger()) return refusal;
   if (std::optional<RunOutcome> refusal = keep_settings()) return refusal;
+  take_back_last_word(options_.directory);
   const std::uint64_t capacity_bytes = options_.protocol.spool_bytes == 0
                                            ? std::numeric_limits<std::uint64_t>::max()
                                            : options_.protocol.spool_bytes;

@@ -60,12 +60,15 @@ void WorkerFarewell::refuse(const RunOutcome& outcome) {
 }
 
 // A worker that is away tries again within a second, if it is not in the middle of its steps.
-// Nobody else would tell it that it waits for nothing.
+// Nobody else would tell it that it waits for nothing. The note is for whoever comes later, such as
+// a rank that the others went on without.
 asio::awaitable<void> WorkerFarewell::await_return_of_refused() {
   const std::string& before = context_.directory.files().earlier_phase();
   const bool was_there = worker_.has_attached || (!before.empty() && before != kPhaseDone);
   const RunOutcome& outcome = *context_.ending.outcome();
-  if (!server_ || heard_refusal_ || !was_there || !refusal_by(outcome.exit_code)) co_return;
+  if (!server_ || !was_there || !refusal_by(outcome.exit_code)) co_return;
+  leave_word(outcome);
+  if (heard_refusal_) co_return;
   spdlog::info("{}: ends; its worker, which is away, may return within {} s to be told why",
                context_.options.region, kReturns.count());
   asio::steady_timer timer(context_.executor);
@@ -74,9 +77,7 @@ asio::awaitable<void> WorkerFarewell::await_return_of_refused() {
     timer.expires_after(kLookEvery);
     co_await timer.async_wait(asio::use_awaitable);
   }
-  if (heard_refusal_) co_return;
-  refuse(outcome);  // ranks that came back without all the others
-  leave_word(outcome);
+  if (!heard_refusal_) refuse(outcome);  // ranks that came back without all the others
 }
 
 void WorkerFarewell::leave_word(const RunOutcome& outcome) {

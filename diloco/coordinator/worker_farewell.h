@@ -34,8 +34,8 @@ class WorkerFarewell {
 
   // Tells it why it may not take part any more, if that is the outcome's reason.
   void refuse(const RunOutcome& outcome);
-  // As above; but a worker that is away is waited for a moment, as it may come back to hear it, and
-  // finds a note if it comes later.
+  // As above; but a worker that is away is waited for a moment, as it may come back to hear it.
+  // Whoever comes later finds a note.
   asio::awaitable<void> await_return_of_refused();
 
   // Signs that the worker holds the end, and tells it to finish.

@@ -11,7 +11,6 @@
 #include "diloco/coordinator/greeting.h"
 #include "diloco/files/error.h"
 #include "diloco/files/fault_point.h"
-#include "diloco/worker/last_word.h"
 #include "inter/base/text.h"
 
 namespace causeway::diloco {
@@ -44,7 +43,6 @@ void WorkerSide::open(Descriptor listening) {
                                       .settings = options.shared_config,
                                       .rank_wait = options.rank_wait},
                   *this);
-  take_back_last_word(options.directory);
   if (options.worker_listen) {
     const std::uint16_t port = server_->listen(*options.worker_listen, options.mesh.credentials);
     spdlog::info("{}: workers on other hosts attach at port {}", options.region, port);

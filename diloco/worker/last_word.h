@@ -18,7 +18,8 @@ struct LastWord {
 
 // All in the region's directory. The first two throw std::system_error.
 void leave_last_word(const std::filesystem::path& directory, const LastWord& word);
-// Before workers may attach: so whoever was attached knows that a note was left since.
+// As soon as a coordinator has the directory: so whoever was attached knows that a note was left
+// since.
 void take_back_last_word(const std::filesystem::path& directory);
 // None: there is none, or it cannot be read, or it is damaged.
 std::optional<LastWord> last_word(const std::filesystem::path& directory);

@@ -72,10 +72,11 @@ std::string advice_to_listen(int error, std::uint16_t port) {
 
 void throw_cannot_listen(const Endpoint& bind, const std::error_code& reason) {
   const bool of_system = reason.category() == asio::error::get_system_category();
-  const std::error_code of_kernel(reason.value(), std::generic_category());
-  // Nothing is wrong with the address.
-  if (of_system && fails_for_now(of_kernel))
-    throw std::system_error(of_kernel, "cannot listen on " + to_string(bind));
+  const bool lacks_room =
+      reason.value() == EMFILE || reason.value() == ENFILE || reason.value() == ENOMEM;
+  if (of_system && lacks_room)  // nothing is wrong with the address
+    throw std::system_error(reason.value(), std::generic_category(),
+                            "cannot listen on " + to_string(bind));
   const bool passes =
       (of_system && (reason.value() == EADDRINUSE || reason.value() == EADDRNOTAVAIL)) ||
       reason == Errc::deadline || reason == asio::error::host_not_found_try_again;

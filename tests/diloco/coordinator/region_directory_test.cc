@@ -17,6 +17,7 @@
 #include "diloco/files/file_io.h"
 #include "diloco/files/sealed_bytes.h"
 #include "diloco/ledger/ledger_files.h"
+#include "diloco/worker/last_word.h"
 #include "inter/blob/spool_files.h"
 #include "tests/diloco/coordinator/lone_region.h"
 #include "tests/support/captured_log.h"
@@ -51,6 +52,15 @@ TEST(RegionDirectory, FoundedAgainBeforeItBeganGoesOnAndIsNeverForkedFromAnother
   ASSERT_TRUE(outcome);
   EXPECT_EQ(outcome->exit_code, 4);
   EXPECT_NE(outcome->message.find("already holds run"), std::string::npos);
+}
+
+// It was for a worker of the life before.
+TEST(RegionDirectory, ALastWordThatLiesThereIsTakenBackAtAStart) {
+  LoneRegion region;
+  region.directory_.close();
+  leave_last_word(region.options_.directory, {.run_id = "run", .reason = "removed"});
+  EXPECT_FALSE(open(region, [](CoordinatorOptions&) {}));
+  EXPECT_FALSE(last_word(region.options_.directory));
 }
 
 TEST(RegionDirectory, IsResumedWithWhatWasSaved) {

@@ -45,7 +45,7 @@ TEST_F(RefusedWorker, IsNotWaitedForOnceItHasHeardWhy) {
   end_part();
   run(side_.farewell().await_return_of_refused());
   EXPECT_FALSE(log_.has("its worker, which is away")) << log_.text();
-  EXPECT_FALSE(word());
+  EXPECT_TRUE(word()) << "for a rank that the others went on without";
 }
 
 TEST_F(RefusedWorker, IsWaitedForUntilItIsBackWhereItWasAway) {
@@ -60,7 +60,6 @@ TEST_F(RefusedWorker, IsWaitedForUntilItIsBackWhereItWasAway) {
   side_.on_worker_lost();
   while (!has_waited) region_.loop_.run_one();
   EXPECT_FALSE(side_.is_attached());
-  EXPECT_FALSE(word());
 }
 
 // One in the middle of long steps found nobody any more, and waited for ever.
@@ -73,8 +72,6 @@ TEST_F(RefusedWorker, FindsANoteWhereItComesBackTooLate) {
   EXPECT_EQ(word()->run_id, region_.driver_->protocol().run_id());
   EXPECT_EQ(word()->reason, "removed");
   EXPECT_EQ(word()->kind, Errc::left_out);
-  run(side_.reopen());
-  EXPECT_FALSE(word()) << "of a coordinator that takes part again";
 }
 
 // ---- The end of a run ----
