@@ -9,7 +9,6 @@
 #include <asio/ip/address_v6.hpp>
 
 #include "inter/base/error.h"
-#include "inter/base/file.h"
 #include "inter/base/limits.h"
 #include "inter/mesh/mesh_core.h"
 

@@ -322,6 +322,12 @@ TEST(Endpoint, IsNotToBlameWhereTheProcessHasNoDescriptor) {
     EXPECT_EQ(refused.code(), std::errc::too_many_files_open);
     EXPECT_STREQ(refused.what(), "cannot listen on 127.0.0.1:7700: Too many open files");
   }
+  const std::error_code no_interface(ENODEV, asio::error::get_system_category());
+  try {
+    throw_cannot_listen({"fe80::1", 7700}, no_interface);
+  } catch (const std::system_error& refused) {
+    EXPECT_EQ(refused.code(), Errc::cannot_listen) << "another try does not help";
+  }
 }
 
 }  // namespace
