@@ -282,8 +282,9 @@ void RunEnd::end_barren() {
     for (const Participant& one : region_.history.record(changed - 1).participants)
       inter::append_item(names, one.region);
     spoilt = fmt::format(
-        ". If it is not finite there either, what one of {} contributed last, or not long before, "
-        "has spoilt the model: go on from an earlier snapshot (--fork), without that region",
+        ". If its loss is not finite, the model is spoilt, perhaps by what one of {} contributed "
+        "last "
+        "or not long before: go on from an earlier snapshot (--fork), without that region",
         names);
   }
   region_.out.end(

@@ -67,8 +67,8 @@ class WorkerServer {
   // Throws std::system_error naming the socket if it cannot listen there. `listening`: that listens
   // there already, from another server of this process.
   void start(Descriptor listening = {});
-  // Before stop(): what it listens on, for the next one; a disk that is read-only has room for no
-  // other. Nothing, if it has not started.
+  // Before stop(): what it listens on, for the next server, as a read-only disk takes no other
+  // socket. Nothing, if it has not started.
   Descriptor hand_over_listening();
   // Closes every session and joins every coroutine.
   asio::awaitable<void> stop();

@@ -120,8 +120,8 @@ bool FollowLoop::is_over_already() {
       published.value("dtype", "") != options_.dtype())
     return false;
   spdlog::info(
-      "run {} is over, and its last version is there (to follow another run, give it a --directory "
-      "of its own)",
+      "run {} is over, and its last version is there. To follow another run, name another "
+      "--directory",
       published.value("run", ""));
   report_.change([](FollowFigures& figures) { figures.over = true; });
   return true;

@@ -122,7 +122,7 @@ TEST_F(TuneTest, APlaceThatCannotBeWrittenToIsNamedBeforeAnythingIsMeasured) {
 TEST_F(TuneTest, WarnsOfWhatStepsApartCostAdamW) {
   TuneOptions far = options();
   far.grid.ks = {30};
-  const auto warns = Contains(HasSubstr("Muon ended lower"));
+  const auto warns = Contains(HasSubstr("With Muon they ended lower"));
   EXPECT_THAT(tuned(far).warnings, warns);
   far.config = write("muon.toml", std::string(kConfig) + "[inner]\noptimizer = \"muon\"\n");
   EXPECT_THAT(tuned(far).warnings, Not(warns));
