@@ -2,7 +2,6 @@
 import contextlib
 import hashlib
 import os
-import signal
 import unittest
 
 from followed_run import FollowedRun
@@ -29,9 +28,10 @@ class FollowPatches(FollowedRun):
         return self.start("follow", config, "--as", "other", "--directory", self.directory / "whole", *flags)
 
     def test_they_end_with_the_model_that_payloads_give(self):
-        config = self.begin(steps=200, **DENSE)
+        config = self.begin_that_ends(**DENSE)
         by_payloads = self.another(config, "--by", "payloads")
         by_patches = self.follow(config, "--every", "2")  # regions make a snapshot of every second round; payloads would be 6 bytes a parameter
+        self.let_go(by_payloads, by_patches)
         self.finish_all(self.coordinators + self.workers)
         self.finish(by_payloads)
         log = self.finish(by_patches)
@@ -43,7 +43,7 @@ class FollowPatches(FollowedRun):
         self.assertTrue(ours["final"])
         self.assertEqual(ours["version"], self.version(REGIONS[0]))
         self.assertGreaterEqual(len(ours["signatures"]), 2)
-        self.assertIn("its last version is there (to follow another run, give it a --directory",
+        self.assertIn("its last version is there. To follow another run, name another --directory",
                       self.finish(self.follow(config)))  # no region runs any more
         self.run_causeway("eval", self.served / "current", "--config", config)
 
@@ -75,8 +75,7 @@ class FollowPatches(FollowedRun):
         follower = self.follow_by_patches(config)
         held = self.wait_for_version(1, follower)
         flip(self.served / "spool" / held["image"])
-        for worker in self.workers:
-            worker.send_signal(signal.SIGCONT)
+        self.let_go(follower)
         self.wait_for_version(held["version"] + 3, follower)
         self.assertIn("were damaged here", follower.log.read_text())
         follower.kill()
@@ -120,11 +119,12 @@ class FollowPatches(FollowedRun):
         self.stop_run()
 
     def test_followers_share_the_patches_of_one_that_serves(self):
-        config = self.begin(steps=200)
+        config = self.begin_that_ends()
         port = free_port()
         serving = self.follow(config, "--serve", f"127.0.0.1:{port}")
         self.wait_for_version(1, serving)
         behind = self.another(config, "--by", "patches", "--from", f"reader=127.0.0.1:{port}")
+        self.let_go(serving, behind)
         self.finish_all(self.coordinators + self.workers)
         self.finish(serving)
         log = self.finish(behind)

@@ -27,9 +27,10 @@ class Follow(FollowedRun):
             return answer.status, answer.read().decode()
 
     def assert_follows_to_the_end(self, **settings):
-        config = self.begin(steps=100, **settings)
+        config = self.begin_that_ends(**settings)
         follower = self.follow(config, "--dtype", "float32", "--after",
                                "echo $CAUSEWAY_VERSION $(sha256sum < $CAUSEWAY_MODEL/model.safetensors) >> seen")
+        self.let_go(follower)
         self.finish_all(self.coordinators + self.workers)
         self.finish(follower)
         last = self.published()
@@ -101,10 +102,11 @@ class Follow(FollowedRun):
         spec = importlib.util.spec_from_file_location("follow", source)
         module = importlib.util.module_from_spec(spec)
         spec.loader.exec_module(module)
-        config = self.begin(steps=100)
+        config = self.begin_that_ends()
         reader = module.Follower(self.served, framework="numpy", poll_s=0.01)
         self.assertIsNone(reader.newest())
         follower = self.follow(config, "--dtype", "float32")
+        self.let_go(follower)
         versions = [(weights.version, float(weights["transformer.wte.weight"].sum())) for weights in reader]
         self.finish(follower)
         self.finish_all(self.coordinators + self.workers)
@@ -132,13 +134,14 @@ class Follow(FollowedRun):
         self.stop_run()
 
     def test_followers_follow_followers_and_no_region_sends_for_them(self):
-        config = self.begin(steps=100)
+        config = self.begin_that_ends()
         self.run_causeway("certs", "--directory", "certificates", "add-follower", "behind")
         port = free_port()
         first = self.follow(config, "--serve", f"127.0.0.1:{port}")
         nowhere = [flag for region in REGIONS for flag in ("--peer", f"{region}=127.0.0.1:{free_port()}")]
         second = self.start("follow", config, "--as", "behind", "--directory", self.directory / "behind", *nowhere,
                             "--from", f"reader=127.0.0.1:{port}")
+        self.let_go(first, second)
         self.finish_all(self.coordinators + self.workers)
         self.finish(first)
         self.finish(second)

@@ -24,6 +24,19 @@ class FollowedRun(RunByHand):
         self.workers = self.start_workers(config, (1, 1, 1))
         return config
 
+    def begin_that_ends(self, **settings):
+        """A run of some rounds that stands still, until let_go()."""
+        config = self.begin(steps=300, **settings)
+        self.stand_still(2)
+        return config
+
+    def let_go(self, *followers):
+        """Once these have a link: who comes after the end of all others hears nothing of it."""
+        for follower in followers:
+            wait_until(lambda: "follows by way of" in follower.log.read_text(), "a link", follower)
+        for worker in self.workers:
+            worker.send_signal(signal.SIGCONT)
+
     def follow(self, config, *flags):
         return self.start("follow", config, "--as", "reader", "--directory", self.served, *flags)
 
