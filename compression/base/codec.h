@@ -95,6 +95,11 @@ class Codec {
   virtual void add_weight(std::span<const std::byte> bytes, float weight,
                           std::span<float> weights) const = 0;
 
+  // Of an encoding of `count` elements: ||Q||^2, or where values have scales what the largest
+  // level everywhere would give, which costs little to find. The same bits on every machine.
+  // Untrusted bytes, as above.
+  virtual double norm_squared_bound(std::span<const std::byte> bytes, std::size_t count) const = 0;
+
  private:
   // `input` is finite and not empty.
   virtual void append(std::span<const float> input, std::span<float> decoded,

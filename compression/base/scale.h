@@ -9,6 +9,7 @@
 #include <limits>
 #include <span>
 
+#include "compression/base/bytes.h"
 #include "compression/base/chunk.h"
 
 namespace causeway::compression {
@@ -69,6 +70,18 @@ inline float largest_magnitude(std::span<const float> block) {
 // Bytes of the scales of `count` values, one per `block` of them.
 constexpr std::size_t scale_bytes(std::size_t count, std::size_t block) {
   return (count + block - 1) / block * sizeof(std::uint16_t);
+}
+
+// The sum of squares of `count` values that are all `top` times the scale of their block.
+inline double norm_squared_of_scales(const std::byte* scales, std::size_t count, std::size_t block,
+                                     double top) {
+  double sum = 0;
+  for (std::size_t begin = 0; begin < count; begin += block) {
+    const double largest =
+        top * ufloat16_value(load<std::uint16_t>(scales + scale_bytes(begin, block)));
+    sum += static_cast<double>(std::min(block, count - begin)) * (largest * largest);
+  }
+  return sum;
 }
 
 }  // namespace causeway::compression

@@ -1,4 +1,6 @@
 #include <cassert>
+#include <cmath>
+#include <numeric>
 
 #include "compression/base/chunk.h"
 #include "compression/base/codec.h"
@@ -32,9 +34,7 @@ class Dense final : public Codec {
       return value_->decode_add(bytes.data() + chunk * value_->bytes(kChunk), weight,
                                 accumulator.subspan(chunk * kChunk, kChunk));
     });
-    if (bad != kNone) {
-      fail(Errc::malformed, spec() + ": values of chunk " + std::to_string(bad));
-    }
+    if (bad != kNone) refuse_values(bad);
   }
 
   void add_weight(std::span<const std::byte> bytes, float weight,
@@ -43,7 +43,22 @@ class Dense final : public Codec {
     for (float& sum : weights) sum += weight;
   }
 
+  double norm_squared_bound(std::span<const std::byte> bytes, std::size_t count) const override {
+    check_size(bytes, count);
+    std::vector<double> of_chunks(count / kChunk);
+    const std::size_t bad = first_failure(of_chunks.size(), [&](std::size_t chunk) {
+      of_chunks[chunk] =
+          value_->norm_squared_bound(bytes.data() + chunk * value_->bytes(kChunk), kChunk);
+      return std::isfinite(of_chunks[chunk]);
+    });
+    if (bad != kNone) refuse_values(bad);
+    return std::accumulate(of_chunks.begin(), of_chunks.end(), 0.0);
+  }
+
  private:
+  [[noreturn]] void refuse_values(std::size_t chunk) const {
+    fail(Errc::malformed, spec() + ": values of chunk " + std::to_string(chunk));
+  }
   void check_size(std::span<const std::byte> bytes, std::size_t elements) const {
     const std::size_t needed = encoded_bytes_max(elements);
     if (bytes.size() == needed) return;

@@ -24,6 +24,7 @@ using Shape = std::vector<std::pair<std::uint32_t, std::uint32_t>>;
 struct Term {
   std::size_t place = 0;
   float weight = 0;
+  std::string_view sender;
   Payload payload;
   std::vector<std::unique_ptr<Codec>> codecs;
 
@@ -40,8 +41,11 @@ struct Term {
 
 std::optional<Term> read_term(const PayloadTerm& term, std::size_t place) {
   try {
-    Term read{
-        .place = place, .weight = term.weight, .payload = read_payload(term.payload), .codecs = {}};
+    Term read{.place = place,
+              .weight = term.weight,
+              .sender = term.sender,
+              .payload = read_payload(term.payload),
+              .codecs = {}};
     for (const std::string& spec : read.payload.codec_specs)
       read.codecs.push_back(make_codec(spec));
     const bool has_codecs = std::ranges::all_of(read.payload.segments, [&](const auto& segment) {
@@ -141,6 +145,44 @@ std::vector<std::byte> encode_sum(const std::vector<Term>& terms, std::uint32_t 
   return write_payload(specs, segments);
 }
 
+// Takes out those that turn out to be damaged.
+std::vector<std::byte> sum_of_decodable(std::vector<Term>& terms, std::uint32_t lowest_from) {
+  while (!terms.empty()) {
+    try {
+      return encode_sum(terms, lowest_from);
+    } catch (const Damaged& damaged) {
+      std::erase_if(terms, [&](const Term& term) { return term.place == damaged.place; });
+    }
+  }
+  return write_payload({}, {});
+}
+
+// Of segments whose index is at least `from` and below `to`.
+std::vector<Outlier> outliers_of(const std::vector<Term>& terms, std::uint32_t from,
+                                 std::uint32_t to) {
+  std::vector<SentNorm> sent;
+  for (const Term& term : terms) {
+    sent.push_back({term.place, term.sender, term.weight, 0});
+    for (std::size_t i = 0; i < term.payload.segments.size(); ++i) {
+      const EncodedSegment& segment = term.payload.segments[i];
+      if (segment.index < from || segment.index >= to) continue;
+      sent.back().norm_squared +=
+          term.codec_of(i).norm_squared_bound(segment.bytes, segment.element_count);
+    }
+  }
+  return outliers(sent);
+}
+
+// For their steps or for their averaged statistics.
+std::vector<Outlier> outliers_of(const std::vector<Term>& terms,
+                                 const StatisticSegments& statistics) {
+  std::vector<Outlier> found =
+      outliers_of(terms, 0, std::min(statistics.averaged, statistics.lowest));
+  std::ranges::copy(outliers_of(terms, statistics.averaged, statistics.lowest),
+                    std::back_inserter(found));
+  return found;
+}
+
 }  // namespace
 
 std::vector<std::vector<std::byte>> cut_payload(std::span<const std::byte> payload,
@@ -166,19 +208,19 @@ std::vector<std::vector<std::byte>> cut_payload(std::span<const std::byte> paylo
   return cut;
 }
 
-PayloadSum sum_payloads(std::span<const PayloadTerm> terms, std::uint32_t lowest_from) {
+PayloadSum sum_payloads(std::span<const PayloadTerm> terms, const StatisticSegments& statistics) {
   std::vector<Term> good = read_terms(terms);
   PayloadSum sum;
-  while (!good.empty() && sum.payload.empty()) {
-    try {
-      sum.payload = encode_sum(good, lowest_from);
-    } catch (const Damaged& damaged) {
-      std::erase_if(good, [&](const Term& term) { return term.place == damaged.place; });
-    }
-  }
-  if (good.empty()) sum.payload = write_payload({}, {});
+  sum.payload = sum_of_decodable(good, statistics.lowest);
   for (std::size_t i = 0; i < terms.size(); ++i)
     if (std::ranges::find(good, i, &Term::place) == good.end()) sum.left_out.push_back(i);
+  sum.outliers = outliers_of(good, statistics);
+  if (!sum.outliers.empty()) {
+    std::erase_if(good, [&](const Term& term) {
+      return std::ranges::find(sum.outliers, term.place, &Outlier::place) != sum.outliers.end();
+    });
+    sum.payload = sum_of_decodable(good, statistics.lowest);
+  }
   return sum;
 }
 

@@ -6,7 +6,10 @@
 #include <cstdint>
 #include <limits>
 #include <span>
+#include <string_view>
 #include <vector>
+
+#include "compression/codecs/outliers.h"
 
 namespace causeway::compression {
 
@@ -21,22 +24,29 @@ std::vector<std::vector<std::byte>> cut_payload(std::span<const std::byte> paylo
 struct PayloadTerm {
   std::span<const std::byte> payload;
   float weight = 0;
+  std::string_view sender = {};
 };
 
 struct PayloadSum {
   std::vector<std::byte> payload;
   std::vector<std::size_t> left_out;  // terms that cannot be decoded, ascending
+  std::vector<Outlier> outliers;      // left out, too
 };
 
-// Segments from this index on are not added up: the first term's are taken (diloco/maths/layout.h,
-// SegmentClass::lowest).
-inline constexpr std::uint32_t kNoneLowest = std::numeric_limits<std::uint32_t>::max();
+// The first segments of their kinds (diloco/maths/layout.h, SegmentClass). Of those from `lowest`
+// on nothing is added up: the first term's are taken.
+struct StatisticSegments {
+  static constexpr std::uint32_t kNone = std::numeric_limits<std::uint32_t>::max();
+  std::uint32_t averaged = kNone;
+  std::uint32_t lowest = kNone;
+};
 
 // sum of weight * Q over the terms, in their order and in fp32, encoded again: floats as the terms
 // have them, all else as dense:int8 in blocks of 128. Canonical: the same terms give the same bytes
 // on every machine. Untrusted terms: those that are damaged, or hold other segments than most, are
-// left out. A segment whose sum is not finite counts as 0. With no term left the sum has no
-// segments.
-PayloadSum sum_payloads(std::span<const PayloadTerm> terms, std::uint32_t lowest_from);
+// left out, and then outliers. A segment whose sum is not finite counts as 0. With no term left the
+// sum has no segments.
+PayloadSum sum_payloads(std::span<const PayloadTerm> terms,
+                        const StatisticSegments& statistics = {});
 
 }  // namespace causeway::compression

@@ -4,6 +4,8 @@
 #include <algorithm>
 #include <array>
 #include <cassert>
+#include <cmath>
+#include <numeric>
 
 #include "compression/base/chunk.h"
 #include "compression/base/codec.h"
@@ -51,6 +53,7 @@ class Sparse final : public Codec {
                   std::span<float> accumulator) const override;
   void add_weight(std::span<const std::byte> bytes, float weight,
                   std::span<float> weights) const override;
+  double norm_squared_bound(std::span<const std::byte> bytes, std::size_t count) const override;
 
  private:
   void append(std::span<const float> input, std::span<float> decoded, std::vector<std::byte>& out,
@@ -67,11 +70,11 @@ class Sparse final : public Codec {
   // Takes the tables off the beginning of `bytes`.
   Tables read_tables(std::span<const std::byte>& bytes, std::size_t chunks) const;
   Extent extent(const Tables& tables, std::size_t chunk) const;
-  // add(bytes, extent, span of the chunk), which returns false if the bytes are malformed, for each
-  // chunk that holds something.
-  template <typename Add>
-  void for_each_chunk(std::span<const std::byte> bytes, std::span<float> span,
-                      const Add& add) const;
+  // visit(bytes, extent, chunk), which returns false if the bytes are malformed, for each of so
+  // many chunks that holds something.
+  template <typename Visit>
+  void for_each_chunk(std::span<const std::byte> bytes, std::size_t chunks,
+                      const Visit& visit) const;
 
   std::size_t excess_max(std::size_t count) const {
     return index_->bytes_max(count) - index_->bytes_min(count);
@@ -194,11 +197,9 @@ Extent Sparse::extent(const Tables& tables, std::size_t chunk) const {
   return extent;
 }
 
-template <typename Add>
-void Sparse::for_each_chunk(std::span<const std::byte> bytes, std::span<float> span,
-                            const Add& add) const {
-  assert(span.size() % kChunk == 0);
-  const std::size_t chunks = span.size() / kChunk;
+template <typename Visit>
+void Sparse::for_each_chunk(std::span<const std::byte> bytes, std::size_t chunks,
+                            const Visit& visit) const {
   const Tables tables = chunks == 0 ? Tables{} : read_tables(bytes, chunks);
   std::vector<Extent> extents;
   std::size_t needed = 0;
@@ -212,35 +213,49 @@ void Sparse::for_each_chunk(std::span<const std::byte> bytes, std::span<float> s
   }
   const std::size_t bad = first_failure(chunks, [&](std::size_t chunk) {
     const Extent& own = extents[chunk];
-    return own.count == 0 ||
-           add(bytes.subspan(own.begin, own.bytes()), own, span.subspan(chunk * kChunk, kChunk));
+    return own.count == 0 || visit(bytes.subspan(own.begin, own.bytes()), own, chunk);
   });
   if (bad != kNone) refuse("positions or values of chunk " + std::to_string(bad));
 }
 
 void Sparse::decode_add(std::span<const std::byte> bytes, float weight,
                         std::span<float> accumulator) const {
-  for_each_chunk(bytes, accumulator, [&](auto chunk_bytes, const Extent& extent, auto chunk) {
+  const auto add = [&](auto chunk_bytes, const Extent& extent, std::size_t chunk) {
     std::array<std::uint16_t, kChunk> position_buffer;
     std::array<float, kChunk> value_buffer;
     const auto positions = std::span(position_buffer).first(extent.count);
     const auto values = std::span(value_buffer).first(extent.count);
     if (!index_->decode(chunk_bytes.first(extent.index_bytes), positions)) return false;
     if (!value_->decode(chunk_bytes.data() + extent.index_bytes, values)) return false;
-    for (std::size_t i = 0; i < extent.count; ++i) chunk[positions[i]] += weight * values[i];
+    const auto to = accumulator.subspan(chunk * kChunk, kChunk);
+    for (std::size_t i = 0; i < extent.count; ++i) to[positions[i]] += weight * values[i];
     return true;
-  });
+  };
+  for_each_chunk(bytes, accumulator.size() / kChunk, add);
 }
 
 void Sparse::add_weight(std::span<const std::byte> bytes, float weight,
                         std::span<float> weights) const {
-  for_each_chunk(bytes, weights, [&](auto chunk_bytes, const Extent& extent, auto chunk) {
+  const auto add = [&](auto chunk_bytes, const Extent& extent, std::size_t chunk) {
     std::array<std::uint16_t, kChunk> position_buffer;
     const auto positions = std::span(position_buffer).first(extent.count);
     if (!index_->decode(chunk_bytes.first(extent.index_bytes), positions)) return false;
-    for (const std::uint16_t position : positions) chunk[position] += weight;
+    const auto to = weights.subspan(chunk * kChunk, kChunk);
+    for (const std::uint16_t position : positions) to[position] += weight;
     return true;
-  });
+  };
+  for_each_chunk(bytes, weights.size() / kChunk, add);
+}
+
+double Sparse::norm_squared_bound(std::span<const std::byte> bytes, std::size_t count) const {
+  std::vector<double> of_chunks(count / kChunk);
+  const auto measure = [&](auto chunk_bytes, const Extent& extent, std::size_t chunk) {
+    of_chunks[chunk] =
+        value_->norm_squared_bound(chunk_bytes.data() + extent.index_bytes, extent.count);
+    return std::isfinite(of_chunks[chunk]);
+  };
+  for_each_chunk(bytes, of_chunks.size(), measure);
+  return std::accumulate(of_chunks.begin(), of_chunks.end(), 0.0);
 }
 
 }  // namespace

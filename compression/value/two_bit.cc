@@ -61,6 +61,11 @@ class TwoBit final : public ValueFormat {
     return two_bit_decode(centroids, bytes, values);
   }
 
+  double norm_squared_bound(const std::byte* bytes, std::size_t count) const override {
+    const std::byte* high = bytes + code_bytes(count) + sizeof(Centroids::low);
+    return norm_squared_of_scales(high, count, count, 1);
+  }
+
  private:
   static std::size_t code_bytes(std::size_t count) { return bytes_for_bits(2 * count); }
 };

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <limits>
 
 #include "compression/base/spec.h"
 
@@ -55,6 +56,13 @@ bool ValueFormat::decode_add(const std::byte* bytes, float weight,
   if (!decode(bytes, values)) return false;
   for (std::size_t i = 0; i < values.size(); ++i) accumulator[i] += weight * values[i];
   return true;
+}
+
+double ValueFormat::norm_squared_bound(const std::byte* bytes, std::size_t count) const {
+  std::array<float, kChunk> values{};
+  if (!decode(bytes, std::span(values).first(count)))
+    return std::numeric_limits<double>::infinity();
+  return sum_of_squares(values);
 }
 
 std::unique_ptr<ValueFormat> make_value(const std::string& name, Spec& spec) {

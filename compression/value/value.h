@@ -43,6 +43,10 @@ class ValueFormat {
 
   // accumulator += weight * value, for each. What was added is unspecified if false.
   virtual bool decode_add(const std::byte* bytes, float weight, std::span<float> accumulator) const;
+
+  // As Codec's, of `count` values. Untrusted bytes(count): infinity or NaN for some that are
+  // malformed.
+  virtual double norm_squared_bound(const std::byte* bytes, std::size_t count) const;
 };
 
 // `name` and what it needs of the settings. Throws Errc::bad_spec.

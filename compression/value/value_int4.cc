@@ -67,6 +67,10 @@ class Int4 final : public ValueFormat {
     return true;
   }
 
+  double norm_squared_bound(const std::byte* bytes, std::size_t count) const override {
+    return norm_squared_of_scales(bytes, count, block_, kTop);
+  }
+
  private:
   void quantise(std::span<const float> block, float divisor, const float* units,
                 std::uint8_t* codes) const {

@@ -92,6 +92,10 @@ class Int4Asymmetric final : public ValueFormat {
     return true;
   }
 
+  double norm_squared_bound(const std::byte* bytes, std::size_t count) const override {
+    return norm_squared_of_scales(bytes, count, block_, kCodeMax);
+  }
+
  private:
   std::size_t blocks(std::size_t count) const { return (count + block_ - 1) / block_; }
   std::size_t head_bytes(std::size_t count) const {

@@ -67,6 +67,10 @@ class Int8 final : public ValueFormat {
                            accumulator);
   }
 
+  double norm_squared_bound(const std::byte* bytes, std::size_t count) const override {
+    return norm_squared_of_scales(bytes, count, block_, kInt8Max);
+  }
+
  private:
   void encode_stochastically(std::span<const float> values, std::span<float> decoded,
                              std::byte* scales, std::byte* codes, const EncodeKey& key) const {

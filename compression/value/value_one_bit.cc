@@ -97,6 +97,10 @@ class OneBit final : public ValueFormat {
     return kinds.rest_is_zero() && bits.rest_is_zero();
   }
 
+  double norm_squared_bound(const std::byte* bytes, std::size_t count) const override {
+    return norm_squared_of_scales(bytes, count, block_, 1);
+  }
+
  private:
   static bool decode_block(const OneBitBlock& block, BitReader& bits, std::span<float> values) {
     std::size_t set = 0;

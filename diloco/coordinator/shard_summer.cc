@@ -31,20 +31,23 @@ std::size_t thread_count() {
 
 }  // namespace
 
-std::optional<std::uint32_t> first_lowest(const NamedTensors& tensors) {
+ShardTools::FirstOf first_statistics(const NamedTensors& tensors) {
   std::vector<TensorSpec> specs;
   for (const NamedTensor& one : tensors) specs.push_back({one.name, one.shape});
   const Layout layout(std::move(specs));
-  const auto found = std::ranges::find(layout.segments(), SegmentClass::lowest, &Segment::kind);
-  if (found == layout.segments().end()) return std::nullopt;
-  return static_cast<std::uint32_t>(found - layout.segments().begin());
+  const auto first = [&layout](SegmentClass kind) -> std::optional<std::uint32_t> {
+    const auto found = std::ranges::find(layout.segments(), kind, &Segment::kind);
+    if (found == layout.segments().end()) return std::nullopt;
+    return static_cast<std::uint32_t>(found - layout.segments().begin());
+  };
+  return {first(SegmentClass::averaged), first(SegmentClass::lowest)};
 }
 
 // What a thread does and finds.
 struct ShardSummer::Work {
   std::vector<std::pair<inter::BlobId, std::filesystem::path>> inputs;
-  std::vector<float> weights;
-  std::optional<std::uint32_t> lowest_from;
+  std::vector<Participant> participants;  // in the order of the inputs
+  ShardTools::FirstOf first;
   const ShardTools* tools = nullptr;
 
   std::vector<std::pair<inter::BlobId, std::string>> damaged;
@@ -65,10 +68,10 @@ struct ShardSummer::Work {
         continue;
       }
       mapped.emplace_back(descriptor.release(), blob.size_bytes);
-      terms.push_back({mapped.back().bytes(), weights[i]});
+      terms.push_back({mapped.back().bytes(), participants[i].weight, participants[i].region});
     }
     if (!damaged.empty()) return {};
-    sum = tools->sum(terms, lowest_from);
+    sum = tools->sum(terms, first);
     SealedBytes sealed{std::span<const std::byte>(sum.payload)};
     sum.payload = {};
     return sealed;
@@ -114,8 +117,8 @@ asio::awaitable<void> ShardSummer::make(const SumShard& action, std::shared_ptr<
   for (const inter::BlobId& blob : action.inputs)
     if (spool.has(blob)) work->inputs.emplace_back(blob, spool.path(blob));
   if (work->inputs.size() < action.inputs.size()) co_return;
-  for (const Participant& one : action.draft.participants) work->weights.push_back(one.weight);
-  work->lowest_from = first_lowest(context_.protocol().tensors());
+  work->participants = action.draft.participants;
+  work->first = first_statistics(context_.protocol().tensors());
   work->tools = &context_.options.shards;
   const SealedBytes made =
       co_await asio::co_spawn(thread_, make_in_thread(work), asio::use_awaitable);
@@ -151,11 +154,10 @@ void ShardSummer::finish(const SumShard& action, Work& work) {
   }
   const bool made = work.copied.blob.size_bytes > 0;
   if (!made) return context_.driver.handle(ShardNotSummed{draft, action.shard});
-  for (const std::size_t place : work.sum.left_out) {
-    spdlog::error(
-        "{}: shard {} of what {} contributed to round {} cannot be decoded; it counts as 0",
-        context_.options.region, action.shard, action.draft.participants.at(place).region,
-        action.draft.round);
+  for (const ShardTools::LeftOut& one : work.sum.left_out) {
+    spdlog::error("{}: shard {} of what {} contributed to round {} {}; it counts as 0",
+                  context_.options.region, action.shard, work.participants.at(one.place).region,
+                  action.draft.round, one.why);
   }
   if (work.copied.draft) spool.finish(*work.copied.draft, work.copied.blob);
   context_.driver.handle(ShardSummed{draft, action.shard, work.copied.blob});

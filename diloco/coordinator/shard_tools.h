@@ -20,18 +20,26 @@ struct ShardTools {
   struct Term {
     std::span<const std::byte> payload;
     float weight = 0;
+    std::string_view region = {};
+  };
+  struct LeftOut {
+    std::size_t place = 0;  // among the terms
+    std::string why;        // "cannot be decoded"
   };
   struct Sum {
     std::vector<std::byte> payload;
-    std::vector<std::size_t> left_out;  // terms that cannot be decoded
+    std::vector<LeftOut> left_out;
   };
-  // Canonical. Of segments from `lowest_from` on the first term's are taken. Throws
-  // std::system_error if no term can be decoded.
-  std::function<Sum(std::span<const Term> terms, std::optional<std::uint32_t> lowest_from)> sum;
+  // The first segment of a kind (diloco/maths/layout.h) of what a program trains; none: it has
+  // none, or is `causeway worker`.
+  struct FirstOf {
+    std::optional<std::uint32_t> averaged, lowest;
+  };
+  // Canonical. Of segments of class lowest the first term's are taken. Throws std::system_error if
+  // no term can be decoded.
+  std::function<Sum(std::span<const Term> terms, const FirstOf& first)> sum;
 };
 
-// The first segment of class lowest (diloco/maths/layout.h) of what a program trains; none: it has
-// none, or is `causeway worker`.
-std::optional<std::uint32_t> first_lowest(const NamedTensors& tensors);
+ShardTools::FirstOf first_statistics(const NamedTensors& tensors);
 
 }  // namespace causeway::diloco

@@ -59,4 +59,9 @@ void Decoder::add_weight(std::size_t index, float weight, std::span<float> weigh
   codecs_[segment.codec]->add_weight(segment.bytes, weight, weights);
 }
 
+double Decoder::norm_squared_bound(std::size_t index) const {
+  const compression::EncodedSegment& segment = at(index);
+  return codecs_[segment.codec]->norm_squared_bound(segment.bytes, segment.element_count);
+}
+
 }  // namespace causeway::intra

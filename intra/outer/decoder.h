@@ -30,6 +30,8 @@ class Decoder {
   void add(std::size_t index, float weight, std::span<float> sum) const;
   // weights += weight at every element of segment `index` that the payload holds.
   void add_weight(std::size_t index, float weight, std::span<float> weights) const;
+  // compression::Codec::norm_squared_bound() of segment `index`. Throws likewise.
+  double norm_squared_bound(std::size_t index) const;
   // Whether it may hold only some of them.
   bool is_sparse(std::size_t index) const { return codecs_[at(index).codec]->is_sparse(); }
 

@@ -6,11 +6,13 @@
 #include <optional>
 #include <string>
 #include <system_error>
+#include <utility>
 #include <vector>
 
 #include <fmt/format.h>
 #include <spdlog/spdlog.h>
 
+#include "compression/codecs/outliers.h"
 #include "compression/codecs/payload.h"
 #include "intra/base/error.h"
 #include "intra/outer/decoder.h"
@@ -50,16 +52,21 @@ class Reduction {
         fragment_(ownership.fragments().of_round(agreed.record.round)) {}
 
   // Of a full round.
-  void take_payloads(diloco::OuterOptions::Mean mean);
+  void take_payloads(diloco::OuterOptions::Mean mean) const;
   // Of a sharded one: what the participants add up to, in parts.
-  void take_sums();
+  void take_sums() const;
+  // Of a full round whose payloads can be decoded: those that count as 0 all the same, for their
+  // steps or for their averaged statistics.
+  std::vector<compression::Outlier> outliers() const;
 
  private:
   Segments all() const { return ownership_.fragments().segments(fragment_); }
   Decoder decoder_of(std::size_t place, Segments segments) const;
   std::vector<std::size_t> segments_held(std::size_t place, Segments left) const;
   std::size_t place_of_lowest() const;
-  void divide_by_senders(std::span<const OuterSpans::Term> terms, Segments segments);
+  void divide_by_senders(std::span<const OuterSpans::Term> terms, Segments segments) const;
+  template <typename Wanted>
+  std::vector<compression::Outlier> outliers_of(const Wanted& wanted) const;
 
   const Ownership& ownership_;
   const Agreed& agreed_;
@@ -88,7 +95,7 @@ std::size_t Reduction::place_of_lowest() const {
   return place;
 }
 
-void Reduction::take_payloads(diloco::OuterOptions::Mean mean) {
+void Reduction::take_payloads(diloco::OuterOptions::Mean mean) const {
   const auto& participants = agreed_.record.participants;
   const Segments mine = ownership_.mine(fragment_);
   std::vector<Decoder> decoders;
@@ -108,7 +115,8 @@ void Reduction::take_payloads(diloco::OuterOptions::Mean mean) {
   if (mean == diloco::OuterOptions::Mean::senders) divide_by_senders(terms, mine);
 }
 
-void Reduction::divide_by_senders(std::span<const OuterSpans::Term> terms, Segments segments) {
+void Reduction::divide_by_senders(std::span<const OuterSpans::Term> terms,
+                                  Segments segments) const {
   std::vector<Sender> senders;
   for (const OuterSpans::Term& term : terms) senders.push_back({term.payload, term.weight});
   for (const std::size_t index : segments) {
@@ -119,8 +127,31 @@ void Reduction::divide_by_senders(std::span<const OuterSpans::Term> terms, Segme
   }
 }
 
+std::vector<compression::Outlier> Reduction::outliers() const {
+  std::vector<compression::Outlier> found =
+      outliers_of([](auto kind) { return !diloco::is_statistic(kind); });
+  std::ranges::copy(outliers_of([](auto kind) { return kind == diloco::SegmentClass::averaged; }),
+                    std::back_inserter(found));
+  return found;
+}
+
+template <typename Wanted>
+std::vector<compression::Outlier> Reduction::outliers_of(const Wanted& wanted) const {
+  const std::vector<std::size_t> segments = only(ownership_.layout(), all(), wanted);
+  const auto& participants = agreed_.record.participants;
+  std::vector<compression::SentNorm> sent;
+  for (std::size_t i = 0; i < participants.size(); ++i) {
+    if (left_out_.contains(i)) continue;
+    const Decoder payload = decoder_of(i, all());
+    sent.push_back({i, participants[i].region, participants[i].weight, 0});
+    for (const std::size_t index : segments)
+      sent.back().norm_squared += payload.norm_squared_bound(index);
+  }
+  return compression::outliers(sent);
+}
+
 // What no sum has, because nobody's payload of that shard could be decoded, is 0.
-void Reduction::take_sums() {
+void Reduction::take_sums() const {
   const Segments mine = ownership_.mine(fragment_);
   spans_.clear(Flat::scratch, mine);
   Segments left = all();
@@ -151,17 +182,23 @@ std::vector<std::size_t> Reduction::segments_held(std::size_t place, Segments le
   }
 }
 
+void tell(const std::string& trouble) {
+  spdlog::error("{}; it counts as 0, here and in all other regions", trouble);
+}
+
 }  // namespace
 
-// A rank sees only what its own segments need, so the ranks tell each other.
+// A rank sees only what its own segments need, so the ranks tell each other. Outliers are sought
+// once, among all that can be decoded: what is left then does not depend on who found what first.
 Places reduce(Collective& collective, const Ownership& ownership, diloco::OuterOptions::Mean mean,
               const Agreed& agreed, OuterSpans& spans) {
   Places left_out;
+  bool measured = !agreed.record.sums.empty();
   for (;;) {
+    const Reduction reduction(ownership, agreed, left_out, spans);
     std::optional<Undecodable> found;
     together(collective, "decoding", [&] {
       try {
-        Reduction reduction(ownership, agreed, left_out, spans);
         agreed.record.sums.empty() ? reduction.take_payloads(mean) : reduction.take_sums();
       } catch (const Undecodable& undecodable) {
         check_hash(agreed, undecodable.place);
@@ -170,10 +207,19 @@ Places reduce(Collective& collective, const Ownership& ownership, diloco::OuterO
     });
     constexpr std::uint64_t kNone = std::numeric_limits<std::uint64_t>::max();
     const std::uint64_t place = lowest_of_ranks(collective, found ? found->place : kNone);
-    if (place == kNone) return left_out;
-    left_out.insert(place);
-    if (found && found->place == place)
-      spdlog::error("{}; it counts as 0, here and in all other regions", found->what());
+    if (place != kNone) {
+      left_out.insert(place);
+      if (found && found->place == place) tell(found->what());
+      continue;
+    }
+    if (std::exchange(measured, true)) return left_out;
+    std::vector<compression::Outlier> outliers;
+    together(collective, "measuring payloads", [&] { outliers = reduction.outliers(); });
+    if (outliers.empty()) return left_out;
+    for (const compression::Outlier& one : outliers) {
+      left_out.insert(one.place);
+      if (collective.rank() == 0) tell(name_of(agreed, one.place) + " " + in_words(one));
+    }
   }
 }
 

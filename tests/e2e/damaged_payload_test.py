@@ -116,22 +116,30 @@ class DamagedPayload(RunByHand):
         self.assertIn(f"round 1 again, without {contributor}", told)
 
 
-class Nonsense(RunByHand):
-    """One region contributes bytes with the right hash that nobody can decode."""
+class LyingPayload(RunByHand):
+    """Of three regions, one contributes in two rounds what it should not."""
 
-    def run_with_nonsense(self, **settings):
+    def run_with(self, lie, **settings):
         config = self.config(addresses=self.addresses, steps=30, **DENSE, **settings)
         config.write_text(config.read_text() + '[ledger]\nkeep = "all"\n')
         coordinators = self.start_coordinators(config)
         workers = [self.start_program(LYING_WORKER, config, region, self.region_directory(region), *lies, env={"OMP_NUM_THREADS": "1"})
-                   for region, lies in zip(REGIONS, ([], ["nonsense@2", "nonsense@4"], []))]
+                   for region, lies in zip(REGIONS, ([], [f"{lie}@2", f"{lie}@4"], []))]
         self.finish_all(workers)
         self.finish_all(coordinators)
         results = [read_json(self.region_directory(region) / "result.json") for region in REGIONS]
         self.assertEqual({result["rounds"] for result in results}, {6})
         self.assertEqual(len({result["params_digest"] for result in results}), 1)
+        self.assertLess(results[0]["val_loss"], 10)  # nats per token
         self.assertIn("every state is the one in the ledger", self.run_causeway("replay", *map(self.region_directory, REGIONS)))
         return [child.log.read_text() for child in workers], [child.log.read_text() for child in coordinators]
+
+
+class Nonsense(LyingPayload):
+    """Bytes with the right hash that nobody can decode."""
+
+    def run_with_nonsense(self, **settings):
+        return self.run_with("nonsense", **settings)
 
     def test_it_counts_as_nothing_and_all_end_alike(self):
         workers, _ = self.run_with_nonsense()
@@ -144,6 +152,23 @@ class Nonsense(RunByHand):
         for round in (2, 4):
             told = f"what its worker contributed to round {round} cannot be decoded"
             self.assertEqual([told in log for log in coordinators], [region == REGIONS[1] for region in REGIONS], self.logs())
+
+
+class Huge(LyingPayload):
+    """Huge numbers whose norm it says is that of its steps: nobody would weigh them less."""
+
+    TOLD = rf"what {REGIONS[1]} contributed to round %d would move the model [\d.e+]+ times as far as what most regions sent; it counts as 0"
+
+    def test_they_count_as_nothing_and_all_go_on(self):
+        workers, _ = self.run_with("huge")
+        for log in workers:
+            for round in (2, 4):
+                self.assertRegex(log, self.TOLD % round)
+
+    def test_in_a_sharded_round_whoever_sums_them_leaves_them_out(self):
+        _, coordinators = self.run_with("huge", exchange="sharded")
+        for round in (2, 4):
+            self.assertRegex("".join(coordinators), "shard 0 of " + self.TOLD % round)
 
 
 if __name__ == "__main__":

@@ -5,6 +5,7 @@
 //   copied    it contributes what another region contributed to the round before
 //   made-up   it contributes numbers that no steps led to
 //   nonsense  it contributes bytes that nobody can decode
+//   huge      it contributes huge numbers, whose norm it says is that of its steps
 //   settings  as rate, and the configuration that it keeps then says so
 #include <algorithm>
 #include <cstdint>
@@ -19,6 +20,8 @@
 #include <vector>
 
 #include "apps/run/config/config.h"
+#include "compression/codecs/make_codec.h"
+#include "compression/codecs/payload.h"
 #include "diloco/files/archive.h"
 #include "intra/worker/region_worker.h"
 
@@ -63,6 +66,7 @@ class LyingSession final : public causeway::diloco::WorkerSession {
     if (lie == "copied") return session_->hand_over(made, liar_.others);
     if (lie == "made-up") return session_->hand_over(made, made_up(payload));
     if (lie == "nonsense") return session_->hand_over(made, half_of(payload));
+    if (lie == "huge") return session_->hand_over(made, huge(payload));
     session_->hand_over(made, payload);
   }
   bool await_stored() override { return session_->await_stored(); }
@@ -94,6 +98,19 @@ class LyingSession final : public causeway::diloco::WorkerSession {
 
   static SealedBytes half_of(const SealedBytes& payload) {
     return SealedBytes(payload.bytes().first(payload.size() / 2));
+  }
+
+  static SealedBytes huge(const SealedBytes& payload) {
+    auto changed = causeway::compression::read_payload(payload.bytes());
+    std::vector<std::vector<std::byte>> encoded(changed.segments.size());
+    for (std::size_t i = 0; i < encoded.size(); ++i) {
+      auto& segment = changed.segments[i];
+      std::vector<float> decoded(segment.element_count);
+      causeway::compression::make_codec(changed.codec_specs[segment.codec])
+          ->encode(std::vector<float>(segment.element_count, 1e30F), decoded, encoded[i]);
+      segment.bytes = encoded[i];
+    }
+    return SealedBytes(causeway::compression::write_payload(changed.codec_specs, changed.segments));
   }
 
   Liar& liar_;

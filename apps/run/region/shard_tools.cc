@@ -16,14 +16,21 @@ std::vector<std::vector<std::byte>> cut(std::span<const std::byte> payload) {
 }
 
 diloco::ShardTools::Sum sum(std::span<const diloco::ShardTools::Term> terms,
-                            std::optional<std::uint32_t> lowest_from) {
+                            const diloco::ShardTools::FirstOf& first) {
   intra::restore_float_mode();
   std::vector<compression::PayloadTerm> payloads;
   for (const diloco::ShardTools::Term& term : terms)
-    payloads.push_back({term.payload, term.weight});
-  compression::PayloadSum made =
-      compression::sum_payloads(payloads, lowest_from.value_or(compression::kNoneLowest));
-  return {std::move(made.payload), std::move(made.left_out)};
+    payloads.push_back({term.payload, term.weight, term.region});
+  constexpr std::uint32_t kNone = compression::StatisticSegments::kNone;
+  compression::PayloadSum made = compression::sum_payloads(
+      payloads,
+      {.averaged = first.averaged.value_or(kNone), .lowest = first.lowest.value_or(kNone)});
+  diloco::ShardTools::Sum sum{std::move(made.payload), {}};
+  for (const std::size_t place : made.left_out)
+    sum.left_out.push_back({place, "cannot be decoded"});
+  for (const compression::Outlier& one : made.outliers)
+    sum.left_out.push_back({one.place, compression::in_words(one)});
+  return sum;
 }
 
 }  // namespace

@@ -68,6 +68,20 @@ TEST_P(EveryCodec, AddsWeightToTheElementsThatItHolds) {
   EXPECT_THROW(codec_->add_weight(result.bytes, 0.5F, weights), std::system_error);
 }
 
+TEST_P(EveryCodec, BoundsItsNorm) {
+  for (const double scale : {1e-30, 1.0, 1e30}) {
+    const Encoded result = encode(*codec_, draw(student_at, 5 * kChunk, 4, scale), kKey);
+    const double norm = norm_squared(result.decoded);
+    const double bound = codec_->norm_squared_bound(result.bytes, 5 * kChunk);
+    EXPECT_GE(bound, norm * (1 - 1e-6)) << scale;
+    const bool exact = is("fp32") || is("fp16") || is("bf16");
+    EXPECT_LE(bound, exact ? norm * (1 + 1e-6) : kChunk * norm) << scale;
+    EXPECT_THROW(codec_->norm_squared_bound(result.bytes, 6 * kChunk), std::system_error);
+  }
+  const Encoded zero = encode(*codec_, Floats(5 * kChunk, 0.0F), kKey);
+  EXPECT_EQ(codec_->norm_squared_bound(zero.bytes, 5 * kChunk), 0);
+}
+
 TEST_P(EveryCodec, IsOfTheSizeItSays) {
   for (const std::size_t chunks : {1U, 2U, 5U}) {
     const Encoded result = encode(*codec_, draw(student_at, chunks * kChunk), kKey);

@@ -182,7 +182,7 @@ TEST(CutPayload, RefusesWhatIsNoPayload) {
 TEST(SumPayloads, OfFloatsIsTheWeightedSumToTheBit) {
   const ShardBytes a = one_region({1, 2}, 1), b = one_region({1, 2}, 2), c = one_region({1, 2}, 3);
   const std::vector<PayloadTerm> terms{{a, 0.3F}, {b, 0.5F}, {c, 0.2F}};
-  const PayloadSum sum = sum_payloads(terms, kNoneLowest);
+  const PayloadSum sum = sum_payloads(terms);
   EXPECT_EQ(values_of(sum.payload), weighted_sum(terms));
   EXPECT_THAT(sum.left_out, IsEmpty());
 }
@@ -191,7 +191,7 @@ TEST(SumPayloads, OfCoarserNumbersIsTheWeightedSumWithinHalfAStepOfInt8) {
   const std::string coarse = "dense:int4,block=64";
   const ShardBytes a = one_region({1, 1}, 1, coarse), b = one_region({1, 1}, 2, kSummed);
   const std::vector<PayloadTerm> terms{{a, 0.25F}, {b, 0.75F}};
-  const auto sum = values_of(sum_payloads(terms, kNoneLowest).payload);
+  const auto sum = values_of(sum_payloads(terms).payload);
   const auto exact = weighted_sum(terms);
   for (std::size_t i = 0; i < exact.size(); ++i) {
     for (std::size_t begin = 0; begin < exact[i].size(); begin += 128) {
@@ -213,7 +213,7 @@ TEST(SumPayloads, KeepsFloatsAsTheyComeAndMakesInt8OfAllElse) {
                     {3, values, "dense:fp16"},
                     {4, values, "dense:fp32"},
                     {5, values, "dense:int8,block=4096"}});
-  const PayloadSum sum = sum_payloads({{{bytes, 1}}}, kNoneLowest);
+  const PayloadSum sum = sum_payloads({{{bytes, 1}}});
   EXPECT_THAT(specs_of(sum.payload),
               ElementsAre(kSummed, "dense:bf16", kSummed, "dense:fp16", kExact, kSummed));
   EXPECT_THAT(indices_of(sum.payload), ElementsAre(0, 1, 2, 3, 4, 5));
@@ -223,8 +223,8 @@ TEST(SumPayloads, EqualTermsGiveEqualBytes) {
   for (const std::string& spec : {kExact, kSummed, std::string("dense:int4,block=64")}) {
     const ShardBytes a = one_region({2, 1}, 1, spec), b = one_region({2, 1}, 2, spec);
     const ShardBytes copy_of_a = a, copy_of_b = b;
-    EXPECT_EQ(sum_payloads({{{a, 0.3F}, {b, 0.7F}}}, 1).payload,
-              sum_payloads({{{copy_of_a, 0.3F}, {copy_of_b, 0.7F}}}, 1).payload)
+    EXPECT_EQ(sum_payloads({{{a, 0.3F}, {b, 0.7F}}}, {.lowest = 1}).payload,
+              sum_payloads({{{copy_of_a, 0.3F}, {copy_of_b, 0.7F}}}, {.lowest = 1}).payload)
         << spec;
   }
 }
@@ -232,12 +232,8 @@ TEST(SumPayloads, EqualTermsGiveEqualBytes) {
 // In fp32, 10^8 + 1 is 10^8.
 TEST(SumPayloads, AddsInTheOrderOfTheTerms) {
   const ShardBytes large = constant(1e8F), negative = constant(-1e8F), small = constant(1);
-  EXPECT_EQ(
-      values_of(sum_payloads({{{large, 1}, {negative, 1}, {small, 1}}}, kNoneLowest).payload)[0][0],
-      1);
-  EXPECT_EQ(
-      values_of(sum_payloads({{{large, 1}, {small, 1}, {negative, 1}}}, kNoneLowest).payload)[0][0],
-      0);
+  EXPECT_EQ(values_of(sum_payloads({{{large, 1}, {negative, 1}, {small, 1}}}).payload)[0][0], 1);
+  EXPECT_EQ(values_of(sum_payloads({{{large, 1}, {small, 1}, {negative, 1}}}).payload)[0][0], 0);
 }
 
 // Shard by shard, by different regions, it is what one region makes of everything.
@@ -246,10 +242,12 @@ TEST(SumPayloads, OfShardsAreTheShardsOfTheSum) {
     const std::vector<std::size_t> chunks{2, 1, 1, 3, 1};
     const ShardBytes a = one_region(chunks, 1, spec), b = one_region(chunks, 2, spec);
     for (std::size_t shards = 1; shards <= 5; ++shards) {
-      const auto whole = cut_payload(sum_payloads({{{a, 0.5F}, {b, 0.25F}}}, 3).payload, shards);
+      const auto whole =
+          cut_payload(sum_payloads({{{a, 0.5F}, {b, 0.25F}}}, {.lowest = 3}).payload, shards);
       const auto cut_a = cut_payload(a, shards), cut_b = cut_payload(b, shards);
       for (std::size_t i = 0; i < shards; ++i)
-        EXPECT_EQ(sum_payloads({{{cut_a[i], 0.5F}, {cut_b[i], 0.25F}}}, 3).payload, whole[i])
+        EXPECT_EQ(sum_payloads({{{cut_a[i], 0.5F}, {cut_b[i], 0.25F}}}, {.lowest = 3}).payload,
+                  whole[i])
             << spec << ", shard " << i << " of " << shards;
     }
   }
@@ -258,7 +256,7 @@ TEST(SumPayloads, OfShardsAreTheShardsOfTheSum) {
 TEST(SumPayloads, TakesTheLowestSegmentsOfTheFirstTermAsTheyAre) {
   const ShardBytes a = one_region({1, 1, 1}, 1), b = one_region({1, 1, 1}, 2);
   const std::vector<PayloadTerm> terms{{a, 0.25F}, {b, 0.75F}};
-  const auto sum = values_of(sum_payloads(terms, 1).payload);
+  const auto sum = values_of(sum_payloads(terms, {.lowest = 1}).payload);
   EXPECT_EQ(sum[0], weighted_sum(terms)[0]);
   EXPECT_EQ(sum[1], values_of(a)[1]);
   EXPECT_EQ(sum[2], values_of(a)[2]);
@@ -281,8 +279,8 @@ TEST(SumPayloads, LeavesOutATermThatIsDamaged) {
   const ShardBytes good = constant(2), other = constant(3), bad_inside = cut_short();
   ShardBytes bad_head = constant(4);
   bad_head[0] ^= std::byte{1};
-  const PayloadSum sum = sum_payloads(
-      {{{bad_head, 1}, {good, 0.5F}, {bad_inside, 1}, {other, 1}, {{}, 1}}}, kNoneLowest);
+  const PayloadSum sum =
+      sum_payloads({{{bad_head, 1}, {good, 0.5F}, {bad_inside, 1}, {other, 1}, {{}, 1}}});
   EXPECT_THAT(sum.left_out, ElementsAre(0, 2, 4));
   EXPECT_EQ(values_of(sum.payload), std::vector<Floats>{Floats(kChunk, 4)});
 }
@@ -290,15 +288,15 @@ TEST(SumPayloads, LeavesOutATermThatIsDamaged) {
 TEST(SumPayloads, LeavesOutATermOfAnotherShapeThanMostHave) {
   const ShardBytes a = constant(1), b = constant(2), elsewhere = constant(4, 1);
   const ShardBytes longer = write_pieces({{0, Floats(2 * kChunk, 8), kExact}});
-  const PayloadSum sum = sum_payloads({{{elsewhere, 1}, {a, 1}, {longer, 1}, {b, 1}}}, kNoneLowest);
+  const PayloadSum sum = sum_payloads({{{elsewhere, 1}, {a, 1}, {longer, 1}, {b, 1}}});
   EXPECT_THAT(sum.left_out, ElementsAre(0, 2));
   EXPECT_EQ(values_of(sum.payload), std::vector<Floats>{Floats(kChunk, 3)});
 }
 
 TEST(SumPayloads, OfTwoShapesAsFrequentTakesTheOneThatComesFirst) {
   const ShardBytes a = constant(1, 5), b = constant(2, 0);
-  EXPECT_THAT(sum_payloads({{{a, 1}, {b, 1}}}, kNoneLowest).left_out, ElementsAre(1));
-  EXPECT_THAT(sum_payloads({{{b, 1}, {a, 1}}}, kNoneLowest).left_out, ElementsAre(1));
+  EXPECT_THAT(sum_payloads({{{a, 1}, {b, 1}}}).left_out, ElementsAre(1));
+  EXPECT_THAT(sum_payloads({{{b, 1}, {a, 1}}}).left_out, ElementsAre(1));
 }
 
 TEST(SumPayloads, LeavesOutATermOfAnUnknownCodec) {
@@ -306,7 +304,7 @@ TEST(SumPayloads, LeavesOutATermOfAnUnknownCodec) {
   const std::vector<EncodedSegment> segments{{0, kChunk, 0, content}};
   const ShardBytes unknown = write_payload(std::vector<std::string>{"of:tomorrow"}, segments);
   const ShardBytes good = constant(2);
-  const PayloadSum sum = sum_payloads({{{good, 1}, {unknown, 1}}}, kNoneLowest);
+  const PayloadSum sum = sum_payloads({{{good, 1}, {unknown, 1}}});
   EXPECT_THAT(sum.left_out, ElementsAre(1));
   EXPECT_EQ(values_of(sum.payload), std::vector<Floats>{Floats(kChunk, 2)});
 }
@@ -315,15 +313,58 @@ TEST(SumPayloads, OfASegmentThatIsNotFiniteCountsAsNothing) {
   const float huge = std::numeric_limits<float>::max();
   const ShardBytes a =
       write_pieces({{0, Floats(kChunk, huge), kExact}, {1, Floats(kChunk, 1), kExact}});
-  const PayloadSum sum = sum_payloads({{{a, 1}, {a, 1}}}, kNoneLowest);
+  const PayloadSum sum = sum_payloads({{{a, 1}, {a, 1}}});
   EXPECT_THAT(sum.left_out, IsEmpty());
   EXPECT_EQ(values_of(sum.payload), (std::vector<Floats>{Floats(kChunk, 0), Floats(kChunk, 2)}));
 }
 
+// ---- Terms that would move the model much farther than most ----
+
+std::vector<std::size_t> outlying_places(const std::vector<Outlier>& outliers) {
+  std::vector<std::size_t> places;
+  for (const Outlier& one : outliers) places.push_back(one.place);
+  return places;
+}
+
+TEST(SumPayloads, LeavesOutAnOutlier) {
+  const ShardBytes a = constant(1), b = constant(2), huge = constant(1e30F);
+  const PayloadSum sum = sum_payloads({{{a, 0.25F, "ap"}, {huge, 0.5F, "eu"}, {b, 0.25F, "us"}}});
+  EXPECT_THAT(outlying_places(sum.outliers), ElementsAre(1));
+  EXPECT_THAT(sum.left_out, IsEmpty());
+  EXPECT_EQ(values_of(sum.payload), std::vector<Floats>{Floats(kChunk, 0.75F)});
+}
+
+TEST(SumPayloads, SeeksOutliersAmongWhatCanBeDecoded) {
+  const ShardBytes a = constant(1), b = constant(2), bad = cut_short(), huge = constant(1e30F);
+  const PayloadSum sum =
+      sum_payloads({{{bad, 1, "ap"}, {a, 1, "eu"}, {huge, 1, "sa"}, {b, 1, "us"}}});
+  EXPECT_THAT(sum.left_out, ElementsAre(0));
+  EXPECT_THAT(outlying_places(sum.outliers), ElementsAre(2));
+  EXPECT_THAT(sum_payloads({{{bad, 1, "ap"}, {a, 1, "eu"}, {huge, 1, "sa"}}}).outliers, IsEmpty());
+}
+
+// Averaged statistics are measured by themselves, and the lowest not at all.
+TEST(SumPayloads, MeasuresStatisticsByThemselves) {
+  const auto sent = [](float steps, float averaged, float lowest) {
+    return write_pieces({{0, Floats(kChunk, steps), kExact},
+                         {1, Floats(kChunk, averaged), kExact},
+                         {2, Floats(kChunk, lowest), kExact}});
+  };
+  const ShardBytes a = sent(1e-6F, 1, 1), b = sent(1e-6F, 1, 1);
+  const auto outliers_with = [&](const ShardBytes& other) {
+    return outlying_places(
+        sum_payloads({{{a, 1, "ap"}, {other, 1, "eu"}, {b, 1, "us"}}}, {.averaged = 1, .lowest = 2})
+            .outliers);
+  };
+  EXPECT_THAT(outliers_with(sent(1e-3F, 1, 1)), ElementsAre(1));
+  EXPECT_THAT(outliers_with(sent(1e-6F, 1e3F, 1)), ElementsAre(1));
+  EXPECT_THAT(outliers_with(sent(1e-6F, 1, 1e3F)), IsEmpty());
+  EXPECT_THAT(outliers_with(sent(2e-6F, 2, 1)), IsEmpty());
+}
+
 TEST(SumPayloads, OfNothingThatCanBeDecodedHasNoSegments) {
   const ShardBytes bad = cut_short();
-  for (const PayloadSum& sum :
-       {sum_payloads({}, kNoneLowest), sum_payloads({{{bad, 1}, {{}, 1}}}, kNoneLowest)})
+  for (const PayloadSum& sum : {sum_payloads({}), sum_payloads({{{bad, 1}, {{}, 1}}})})
     EXPECT_THAT(read_payload(sum.payload).segments, IsEmpty());
 }
 

@@ -27,7 +27,7 @@ std::vector<Bytes> sums_of(const Listed& listed, const diloco::CommitRecord& rec
     std::vector<compression::PayloadTerm> terms;
     for (std::size_t i = 0; i < listed.size(); ++i)
       terms.push_back({cut[i][shard], record.participants[i].weight});
-    sums.push_back(compression::sum_payloads(terms, compression::kNoneLowest).payload);
+    sums.push_back(compression::sum_payloads(terms).payload);
   }
   return sums;
 }
@@ -129,7 +129,7 @@ TEST(ShardedRound, WhatNobodysPayloadHasIsZero) {
   ASSERT_FALSE(indices.empty());
   const std::vector<float> anchor = state.anchor;
   const compression::PayloadTerm term{nonsense, 1};
-  sums[1] = compression::sum_payloads(std::span(&term, 1), compression::kNoneLowest).payload;
+  sums[1] = compression::sum_payloads(std::span(&term, 1)).payload;
   apply_sums(round, state, listed, sums);
   for (std::uint32_t i = 0; i < layout().segments().size(); ++i) {
     const diloco::Segment& segment = layout().segments()[i];
