@@ -1,6 +1,6 @@
 // Any bytes as an encoding. The first byte chooses the codec, the second how many chunks and
 // whether zeros fill the encoding up to the size that a codec of fixed size demands. Whatever
-// decodes must be finite, and the same on a second reading.
+// decodes must be finite, the same on a second reading, and no larger than its bound.
 #include <cassert>
 #include <cmath>
 #include <vector>
@@ -25,6 +25,19 @@ bool decodes(const Codec& codec, std::span<const std::byte> bytes, std::vector<f
   }
 }
 
+// Of bytes that decode to these values, if they do.
+bool is_within_its_bound(const Codec& codec, std::span<const std::byte> bytes, bool accepted,
+                         const std::vector<float>& values) {
+  double norm_squared = 0;
+  for (const double x : values) norm_squared += x * x;
+  try {
+    const double bound = codec.norm_squared_bound(bytes, values.size());
+    return std::isfinite(bound) && (!accepted || bound >= norm_squared * (1 - 1e-9));
+  } catch (const std::system_error& error) {
+    return !accepted && error.code() == Errc::malformed;
+  }
+}
+
 }  // namespace
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
@@ -41,5 +54,6 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   assert(!accepted || bytes.size() <= codec->encoded_bytes_max(count));
   assert(decodes(*codec, bytes, again) == accepted);
   assert(sum == again);
+  assert(is_within_its_bound(*codec, bytes, accepted, sum));
   return 0;
 }
