@@ -9,7 +9,7 @@
         wan.heal("eu", "us")
         assert wan.link("eu", "us")["bytes"] > 0
 
-It needs the program `causeway` and nothing else. docs/wan-sim.md has the scenario file and what happens to a link.
+It needs the program `causeway` and nothing else. docs/wan-scenarios.md has the scenario file and what happens to a link.
 
 The packet engine, for programs that find each other's addresses by themselves, or whose packets are to be lost, has regions
 instead of maps. It needs root or user namespaces:

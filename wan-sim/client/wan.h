@@ -1,5 +1,5 @@
 // A simulated WAN before real sockets, for tests: `causeway wan-sim` for as long as an object
-// lives. Installed as <causeway/wan.h>; docs/wan-sim.md has the scenario file, and
+// lives. Installed as <causeway/wan.h>; docs/wan-scenarios.md has the scenario file, and
 // examples/wan-gtest/ a whole test with GoogleTest. It works with any other framework, too.
 //
 //   causeway::Wan wan("wan.toml", {{"us", "eu", "127.0.0.1:5432"}});

@@ -1,5 +1,5 @@
 // A user-space TCP relay: a WAN between real sockets on one host, without privileges.
-// docs/wan-sim.md has the model and its limits.
+// docs/wan-scenarios.md has the model, docs/wan-sim.md its limits.
 //
 // One listening port per directed pair (from, to): region or host `from` dials it and reaches `to`.
 // Bytes are never dropped, and altered only by a fault that says so: a link's rate, delay, loss and

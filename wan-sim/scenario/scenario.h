@@ -1,5 +1,5 @@
 // What a simulated WAN looks like and what happens to it: regions, hosts, directed links, and a
-// timeline. One scenario for all engines. docs/wan-sim.md has the file format.
+// timeline. One scenario for all engines. docs/wan-scenarios.md has the file format.
 #pragma once
 
 #include <chrono>

@@ -81,7 +81,7 @@ name = "ap-northeast"
 )";
 
 constexpr std::string_view kWan =
-    R"(# A WAN to try a run over: `causeway simulate` reads it. docs/wan-sim.md has every key, and faults to add.
+    R"(# A WAN to try a run over: `causeway simulate` reads it. docs/wan-scenarios.md has every key, and faults to add.
 name = "first-run"
 seed = 1
 regions = ["us-east", "eu-west", "ap-northeast"]
