@@ -122,7 +122,7 @@ void Bench::add_limits() {
   });
 }
 
-// "encode SPEC on N" and "decode SPEC on N", N threads.
+// "encode SPEC on N", "decode SPEC on N" and "measure SPEC on N", N threads.
 void Bench::add_codec(const std::string& spec) {
   const std::shared_ptr<const Codec> codec = make_codec(spec);
   const std::size_t encoded = codec->encoded_bytes_max(kSegment);
@@ -143,6 +143,11 @@ void Bench::add_codec(const std::string& spec) {
       omp_set_num_threads(threads);
       codec->decode_add(std::span(*bytes).subspan(i * encoded, encoded), 0.25F,
                         part(arrays.sum, i));
+    });
+    cases.add("measure " + name, [=](std::size_t i) {
+      omp_set_num_threads(threads);
+      const auto measured = std::span(*bytes).subspan(i * encoded, encoded);
+      if (codec->norm_squared_bound(measured, kSegment) == 0) std::abort();
     });
   }
 }
@@ -231,6 +236,8 @@ void report(const Bench& bench) {
   bench.row("encode " + topk + "2", 12, "encode " + topk + "1", 12);
   bench.row("decode " + topk + "1", 4, "read", 4);
   bench.row("decode " + topk + "2", 4, "decode " + topk + "1", 4);
+  bench.row("measure " + int8 + "1", 9, "decode " + int8 + "1", 9);
+  bench.row("measure " + topk + "1", 4, "decode " + topk + "1", 4);
 }
 
 // Against the entropy of a position in a chunk of which a share k / 4096 is taken.
