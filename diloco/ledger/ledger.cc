@@ -327,9 +327,15 @@ void Ledger::save_finished(Round version, const Digest& state) {
   write_finished(directory_, {at, sign_ ? sign_(signed_content(head_, at)) : ""});
 }
 
+// Damaged, it says nothing of an end any more, and would keep the region from its next start.
 void Ledger::void_finished_after(Round round) {
-  const std::optional<Applied> end = finished();
-  if (!end || end->version <= round) return;
+  try {
+    const std::optional<Applied> end = finished();
+    if (!end || end->version <= round) return;
+  } catch (const std::system_error& error) {
+    if (error.code() != Errc::lineage) throw;
+    spdlog::warn("{}; it is removed, as rounds are taken back", error.what());
+  }
   std::filesystem::remove(directory_ / "finished");
   inter::sync_directory(directory_);
 }

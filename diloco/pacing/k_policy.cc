@@ -98,7 +98,8 @@ std::string to_string(const KDecision& decision) {
 }
 
 // One region that lies, or whose clock is wrong, must not decide. All evaluate the same model on
-// the same sequences, so the middle loss is as good as any; of the steps the slowest count.
+// the same sequences, so the middle loss is as good as any. Of the steps the slowest count, within
+// bounds: of two regions those that the quicker one gives.
 std::optional<RoundMeasure> measure(std::span<const Contribution* const> listed,
                                     std::uint32_t steps) {
   RoundMeasure round;
@@ -120,9 +121,9 @@ std::optional<RoundMeasure> measure(std::span<const Contribution* const> listed,
   }
   if (losses.empty() && steps_s.empty()) return std::nullopt;
   if (!losses.empty()) round.held_out_loss = tuner::quantile(losses, 0.5);
+  std::ranges::sort(steps_s);
   if (!steps_s.empty())
-    round.step_s =
-        std::min(std::ranges::max(steps_s), kSlowestOfMedian * tuner::quantile(steps_s, 0.5));
+    round.step_s = std::min(steps_s.back(), kSlowestOfMedian * steps_s[(steps_s.size() - 1) / 2]);
   return round;
 }
 

@@ -4,7 +4,8 @@
 //   weight_i = raw_i / sum(raw) * min(1, 3 * median(norm) / norm_i)
 //
 // The cap on norms scales a contribution, so that it comes after the normalisation; it needs three
-// contributions for a median that means something.
+// contributions for a median that means something. Tokens are what each region says. So of three
+// regions or more, none counts with more of them than 16 times the median region has.
 #pragma once
 
 #include <cstddef>

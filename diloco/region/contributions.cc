@@ -138,7 +138,9 @@ bool Contributions::judge(const std::string& peer, const Contribution& contribut
   const bool member = membership.members.empty() ? contribution.region == peer
                                                  : membership.trains(contribution.region);
   if (!ours || !member || !has_payload) {
-    const char* what = has_payload ? "is not its own" : "has no payload";
+    const char* what = !has_payload ? "has no payload"
+                       : !ours      ? "is of another run, or of too many parts"
+                               : "is not its own, or of a region that does not belong to the run";
     out_.note(Note::Severity::warning,
               peer + " announced a contribution that " + what + "; it was ignored");
     return false;

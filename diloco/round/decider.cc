@@ -380,12 +380,23 @@ std::optional<Time> Decider::latest_end() const {
   return at && !may_come_late() ? *quorum_at_ + options_.grace_max : at;
 }
 
+// As the regions say that have contributed. Of three or more, none can make the others wait by what
+// it says: it counts as at most 4 times as slow as the median, so that a quarter of that is no
+// longer than the median region computes.
+double Decider::longest_compute_s() const {
+  constexpr double kOfMedian = 4;
+  std::vector<double> took_s;
+  for (const Contribution* made : candidates_.first_to(round_)) took_s.push_back(made->compute_s);
+  if (took_s.empty()) return 0;
+  std::ranges::sort(took_s);
+  const double longest_s = took_s.back();
+  return took_s.size() < 3 ? longest_s : std::min(longest_s, kOfMedian * took_s[took_s.size() / 2]);
+}
+
 // A region that may be listed later is not worth more waiting than a quarter of a round's compute,
 // or the part of it that goes on meanwhile (docs/rounds.md, "The grace period").
 Time Decider::grace() const {
-  double compute_s = 0;
-  for (const Contribution* made : candidates_.first_to(round_))
-    compute_s = std::max(compute_s, made->compute_s);
+  const double compute_s = longest_compute_s();
   const bool may_be_late = may_come_late() && compute_s > 0 && compute_s < 1e9;
   if (!may_be_late) return grace_.length();
   const double round_steps = std::max(1.0, double(options_.pace.k) / options_.pace.fragments);

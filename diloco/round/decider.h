@@ -126,6 +126,7 @@ class Decider {
   bool settled(const std::string& region) const;
   bool rests_on_one_word() const;
   bool past_deadline(Time now) const;
+  double longest_compute_s() const;
   std::optional<Time> latest_end() const;
   void learn_lateness();
 

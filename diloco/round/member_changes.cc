@@ -6,6 +6,8 @@
 #include <utility>
 #include <vector>
 
+#include <fmt/format.h>
+
 #include "inter/base/region_name.h"
 #include "inter/base/text.h"
 
@@ -87,6 +89,7 @@ bool MemberChanges::suffices(const Asked& asked) const {
 std::optional<Membership> MemberChanges::next_asked(Time now) {
   for (auto asked = asked_.begin(); asked != asked_.end();) {
     const ChangeMember change = asked->change;
+    const std::set<std::string> by = asked->by;
     const Membership& membership = agreement_.members();
     const Member* known = membership.find(change.member.region);
     Membership changed = without(membership, change.member.region);
@@ -105,9 +108,24 @@ std::optional<Membership> MemberChanges::next_asked(Time now) {
     const bool needed =
         change.remove && (leaves_too_few(region, changed) || takes_the_beginning(region, changed));
     if (nothing || needed) continue;
+    if (!by.contains(self_)) note_who_asked(change, by);
     return changed;
   }
   return std::nullopt;
+}
+
+// The log of the run does not say it.
+void MemberChanges::note_who_asked(const ChangeMember& change,
+                                   const std::set<std::string>& by) const {
+  const std::string& region = change.member.region;
+  std::string who;
+  for (const std::string& member : by) inter::append_item(who, member);
+  std::string what = fmt::format("the address of {} is now \"{}\"", region, change.member.address);
+  if (change.remove) what = region + " is taken out of the run";
+  if (!change.remove && agreement_.members().find(region) == nullptr)
+    what = fmt::format("{} is added to the run. If it is not to be, `causeway members remove {}`",
+                       region, region);
+  out_.note(Note::Severity::info, fmt::format("as {} asked for it, {}", who, what));
 }
 
 // It would begin everybody's pass over the data anew, in other parts: no slip of an operator, and

@@ -48,6 +48,7 @@ class MemberChanges {
   bool may_propose(const Asked& asked, Time now);
   std::optional<Membership> next_asked(Time now);
   bool suffices(const Asked& asked) const;
+  void note_who_asked(const ChangeMember& change, const std::set<std::string>& by) const;
   bool changes_role(const ChangeMember& change) const;
   std::optional<Membership> next_vote(Time now);
   std::optional<Membership> first_votes() const;

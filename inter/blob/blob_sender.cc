@@ -1,6 +1,7 @@
 #include "inter/blob/blob_sender.h"
 
 #include <algorithm>
+#include <chrono>
 #include <system_error>
 #include <utility>
 
@@ -13,6 +14,9 @@ namespace causeway::inter {
 namespace {
 
 constexpr unsigned kTurns = 4;  // of which one is for what is pushed
+// One that lost its disk needs a blob again, and one whose disk errs once more.
+constexpr std::uint64_t kCopiesMax = 4;
+constexpr std::chrono::minutes kCopiesEvery{10};
 
 }  // namespace
 
@@ -33,9 +37,32 @@ void BlobSender::push(const BlobId& id) {
   for (const auto& [chunk, carrier] : item.in_flight) item.pending.erase(chunk);
 }
 
-void BlobSender::on_fetch(const BlobFetch& fetch) {
+bool BlobSender::was_sent_enough(const BlobId& id, LogBudget::Clock::time_point now) {
+  if (now >= sent_until_) {
+    sent_.clear();
+    sent_until_ = now + kCopiesEvery;
+  }
+  const auto sent = sent_.find(id);
+  if (sent == sent_.end() || sent->second < kCopiesMax * chunk_count(id.size_bytes)) return false;
+  const auto left = std::chrono::ceil<std::chrono::seconds>(sent_until_ - now).count();
+  if (const auto more = log_.take("sent enough")) {
+    spdlog::warn(
+        "{} asks for blob {} again, and was sent all of it {} times within {} minutes: it gets it "
+        "in {} s. Its disk or its memory is faulty, or it lies{}",
+        peer_, to_string(id), kCopiesMax, kCopiesEvery.count(), left, *more);
+  }
+  return true;
+}
+
+void BlobSender::on_fetch(const BlobFetch& fetch, LogBudget::Clock::time_point now) {
   if (!spool_.can_send(fetch.id)) {
     spdlog::debug("{} asks for blob {}, which is not here", peer_, to_string(fetch.id));
+    abandoned_.push_back(fetch.id);
+    return;
+  }
+  if (was_sent_enough(fetch.id, now)) {
+    if (Item* const queued = find(fetch.id)) let_go(*queued);
+    erase(fetch.id);
     abandoned_.push_back(fetch.id);
     return;
   }
@@ -117,8 +144,15 @@ void BlobSender::on_decline(const BlobDecline& decline) {
   }
 }
 
+void BlobSender::count_lost(const BlobId& id, std::uint64_t chunks) {
+  const auto sent = sent_.find(id);
+  if (sent != sent_.end()) sent->second -= std::min(sent->second, chunks);
+}
+
 void BlobSender::on_new_session() {
   abandoned_.clear();
+  for (const auto& [id, chunks] : leaving_) count_lost(id, chunks.size());
+  for (const Item& item : queue_) count_lost(item.id, item.in_flight.size());
   leaving_.clear();
   confirmed_.clear();  // it numbers its connections anew
   for (Item& item : queue_) {
@@ -130,8 +164,10 @@ void BlobSender::on_new_session() {
 
 void BlobSender::on_connection_lost(ConnectionNumber connection) {
   confirmed_.erase(connection);
-  for (auto& [id, chunks] : leaving_)
-    std::erase_if(chunks, [=](const auto& sent) { return sent.second == connection; });
+  for (auto& [id, chunks] : leaving_) {
+    count_lost(id,
+               std::erase_if(chunks, [=](const auto& sent) { return sent.second == connection; }));
+  }
   std::erase_if(leaving_, [](const auto& blob) { return blob.second.empty(); });
   for (Item& item : queue_) {
     for (auto chunk = item.in_flight.begin(); chunk != item.in_flight.end();) {
@@ -140,6 +176,7 @@ void BlobSender::on_connection_lost(ConnectionNumber connection) {
         continue;
       }
       put_back(item, chunk->first);
+      count_lost(item.id, 1);
       chunk = item.in_flight.erase(chunk);
     }
   }
@@ -206,6 +243,7 @@ std::optional<Bytes> BlobSender::read_chunk(Item& item, std::uint64_t chunk,
     item.cursor = chunk;
     item.pending.erase(chunk);
     item.in_flight[chunk] = connection;
+    ++sent_[item.id];
     return frame;
   } catch (const std::system_error& error) {
     spdlog::error("cannot send blob {} to {}: {}", to_string(item.id), peer_, error.what());

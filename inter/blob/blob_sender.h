@@ -29,7 +29,9 @@ class BlobSender {
   // the peer asks for something: it may have no room for anything.
   void push(const BlobId& id);
 
-  void on_fetch(const BlobFetch& fetch);
+  // A blob that the peer was sent several times over within ten minutes it gets no more before
+  // these are over: its disk loses what it stores, or it lies.
+  void on_fetch(const BlobFetch& fetch, LogBudget::Clock::time_point now = LogBudget::Clock::now());
   // The bytes that this newly confirms; 0 if they were confirmed before, or are not ours.
   std::uint64_t on_ack(const BlobAck& ack);
   void on_complete(const BlobId& id);
@@ -70,6 +72,8 @@ class BlobSender {
     InFlight in_flight;
   };
   static Item new_item(const BlobId& id);
+  bool was_sent_enough(const BlobId& id, LogBudget::Clock::time_point now);
+  void count_lost(const BlobId& id, std::uint64_t chunks);
   static void put_back(Item& item, std::uint64_t chunk);
   Item* find(const BlobId& id);
   void erase(const BlobId& id);
@@ -89,7 +93,9 @@ class BlobSender {
   std::deque<BlobId> abandoned_;                         // the peer is still to be told
   unsigned turn_ = 0;                                    // of kTurns; in the first, what was pushed
   bool asks_first_ = false;  // the peer declined something, and nothing was welcome since
-  LogBudget log_{3};         // lines a minute of a kind
+  std::map<BlobId, std::uint64_t> sent_;  // chunks since a while, without those lost with a link
+  LogBudget::Clock::time_point sent_until_{};  // when it is counted anew
+  LogBudget log_{3};                           // lines a minute of a kind
 };
 
 }  // namespace causeway::inter

@@ -25,6 +25,7 @@ std::vector<diloco::Offer> offers_of(const diloco::CommitRecord& record,
     diloco::Offer offer{.contribution = {},
                         .liveness = diloco::liveness_as_weight(liveness_before(before, one.region)),
                         .staleness = (record.round - one.round) / fragments};
+    offer.contribution.region = one.region;
     offer.contribution.tokens = one.tokens;
     offer.contribution.delta_norm = 1;
     offers.push_back(offer);

@@ -77,6 +77,15 @@ TEST(WithoutRegion, TheRestGetsTheBitsThatTheProtocolWouldHaveDecided) {
   }
 }
 
+TEST(WithoutRegion, VeryManyTokensCountAsTheProtocolCountsThem) {
+  const std::vector<Given> all = {
+      {"ap", 7000}, {"eu", 1ULL << 62}, {"eu", 1ULL << 62, 1, 1}, {"sa", 3000}, {"us", 5000}};
+  std::vector<Given> rest = all;
+  std::erase_if(rest, [](const Given& one) { return one.region == "sa"; });
+  EXPECT_EQ(weights_of(without_region(decided(all, 4), nullptr, "sa", 1)),
+            weights_of(decided(rest, 4)));
+}
+
 TEST(WithoutRegion, InTheFirstRoundAllAreAlive) {
   EXPECT_THAT(
       weights_of(without_region(decided({{"ap", 1}, {"eu", 1}, {"us", 3}}, 3), nullptr, "ap", 1)),

@@ -180,6 +180,16 @@ TEST_F(DamagedLedger, AnyOtherFileThatIsDamagedIsNamed) {
   }
 }
 
+// The region would end in the middle of a run that goes on.
+TEST_F(DamagedLedger, WhatWasSignedOfAnEndThatIsTakenBackNeedNotBeReadable) {
+  write_rounds_of_two();
+  Ledger ledger(path());
+  ledger.save_finished(2, sha256({}));
+  flip(path() / "finished", 9);
+  ledger.void_finished_after(1);
+  EXPECT_EQ(ledger.finished(), std::nullopt);
+}
+
 TEST_F(DamagedLedger, NamesASnapshotFileThatIsEmpty) {
   write_rounds(1);
   std::ofstream(path() / "snapshot").flush();

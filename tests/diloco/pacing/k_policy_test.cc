@@ -254,6 +254,8 @@ TEST(Measure, IsNotDecidedByOneThatLies) {
   const RoundMeasure round = measure(listed, 80).value();
   EXPECT_DOUBLE_EQ(round.step_s, 1.6);
   EXPECT_EQ(round.held_out_loss, 2);
+  const std::vector<const Contribution*> of_two{&liar, &honest};
+  EXPECT_DOUBLE_EQ(measure(of_two, 80).value().step_s, 1.6);
 }
 
 TEST(Measure, TellsNothingWhenNobodyMeasured) {

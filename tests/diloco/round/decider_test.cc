@@ -2,6 +2,7 @@
 
 #include <cmath>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "tests/diloco/round/decider_fixture.h"
@@ -190,6 +191,28 @@ TEST_F(DeciderTest, ListsALateContributionWithLessWeightAndDoesNotWaitForIt) {
   // c: half the liveness after one missed round, and one round stale.
   EXPECT_NEAR(second->participants[2].weight / second->participants[0].weight, 0.5 / std::sqrt(2.0),
               1e-6);
+}
+
+// c never sends what it announces.
+TEST_F(DeciderTest, WaitsNoLongerForOneThatSaysToHaveComputedForYears) {
+  ProtocolOptions with_staleness = options(2);
+  with_staleness.staleness_max = 2;
+  decider_ = Decider(with_staleness, membership(), nullptr);
+  for (const char* region : {"b", "c"}) decider_.set_up(region, true);
+  for (const char* region : {"a", "b"}) {
+    Contribution made = contribution(region);
+    made.compute_s = 8;
+    give(made);
+  }
+  decide(Time{0});
+  EXPECT_EQ(decider_.deadline(), seconds{2});
+  Contribution slow = contribution("c");
+  for (const auto& [said_s, waits_s] : {std::pair(16.0, 4), std::pair(9e8, 8)}) {
+    slow.compute_s = said_s;
+    decider_.add(slow, "c", 1000, Time{0});
+    decide(Time{0});
+    EXPECT_EQ(decider_.deadline(), seconds{waits_s}) << said_s;
+  }
 }
 
 TEST_F(DeciderTest, ListsWhatARegionContributedBeforeItWentAway) {

@@ -71,6 +71,26 @@ TEST_F(MemberChangesTest, ByOneMembersWordComeSlowly) {
   EXPECT_EQ(propose_all(region_.options.self, seconds{92}), 100);
 }
 
+// The log of the run does not say who added it, and a member may lie.
+TEST_F(MemberChangesTest, SayWhoAskedForThem) {
+  MemberChanges changes(region_, beginning_);
+  const auto told = [&](const ChangeMember& change, const std::string& by) {
+    changes.ask(change, by);
+    EXPECT_TRUE(changes.next(Time{0}));
+    std::string text;
+    for (const Note& note : taken<Note>()) text += note.text;
+    return text;
+  };
+  EXPECT_EQ(told({.member = member("new")}, "b"),
+            "as b asked for it, new is added to the run. If it is not to be, `causeway members "
+            "remove new`");
+  EXPECT_EQ(told({.member = {.region = "b", .address = "there:1"}}, "b"),
+            "as b asked for it, the address of b is now \"there:1\"");
+  EXPECT_EQ(told({.member = member("b"), .remove = true}, "b"),
+            "as b asked for it, b is taken out of the run");
+  EXPECT_EQ(told({.member = member("own")}, region_.options.self), "") << "its operator knows";
+}
+
 // Not by the operator who forgets --witness, and not by the member itself.
 TEST_F(MemberChangesTest, LeaveAMemberItsRole) {
   MemberChanges changes(region_, beginning_);

@@ -1,6 +1,10 @@
 // Blobs arrive whole, over connections that share the work and come and go.
 #include "tests/inter/blob/transfer_fixture.h"
 
+#include <chrono>
+
+#include "tests/support/captured_log.h"
+
 namespace causeway::inter {
 namespace {
 
@@ -140,6 +144,43 @@ TEST_F(Transfer, FetchOfAnAbsentBlobIsAnsweredAndHarmless) {
 }
 
 // Its map of chunks would not fit in memory.
+// A member that lies would take its share of the links for ever.
+TEST_F(Transfer, OneBlobIsNotSentToOnePeerAgainAndAgain) {
+  test::CapturedLog log;
+  const auto began = LogBudget::Clock::now();
+  const auto fetch_all_at = [&](LogBudget::Clock::time_point now) {
+    const std::size_t before = link_->drawn.size();
+    link_->sender.on_fetch({id_, Order::ascending, 0, ChunkMap(kChunks)}, now);
+    while (const auto frame = link_->sender.next_chunk(1)) {
+      link_->drawn.push_back(decode_chunk(body_of(*frame)).chunk);
+      link_->sender.on_ack({id_, link_->drawn.back()});
+    }
+    return link_->drawn.size() - before;
+  };
+  for (int copies = 0; copies < 4; ++copies) EXPECT_EQ(fetch_all_at(began), kChunks);
+  EXPECT_FALSE(log.has("receiver asks for blob")) << log.text();
+  for (int times = 0; times < 100; ++times) EXPECT_EQ(fetch_all_at(began), 0U);
+  EXPECT_FALSE(link_->sender.busy());
+  EXPECT_TRUE(log.has("receiver asks for blob")) << log.text();
+  EXPECT_TRUE(log.has("it gets it in 600 s")) << log.text();
+  link_->carry_control();
+  EXPECT_EQ(link_->abandoned, 100) << "it may ask another region";
+  EXPECT_EQ(fetch_all_at(began + std::chrono::minutes{10}), kChunks);
+}
+
+TEST_F(Transfer, WhatIsLostWithLinksCountsAsNotSent) {
+  const auto now = LogBudget::Clock::now();
+  for (int times = 0; times < 50; ++times) {
+    link_->sender.on_fetch({id_, Order::ascending, 0, ChunkMap(kChunks)}, now);
+    while (link_->sender.next_chunk(1)) {
+    }
+    times % 2 == 0 ? link_->sender.on_connection_lost(1) : link_->sender.on_new_session();
+  }
+  link_->receiver.want(id_);
+  run(*link_);
+  EXPECT_EQ(completed_.size(), 1U);
+}
+
 TEST_F(Transfer, NothingIsWantedThatIsBeyondTheLimit) {
   link_->receiver.want(BlobId{{}, std::uint64_t{1} << 63});
   run(*link_);
