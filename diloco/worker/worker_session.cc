@@ -273,8 +273,8 @@ std::string silence(std::chrono::steady_clock::duration lasts) {
   const auto minutes = std::chrono::duration_cast<std::chrono::minutes>(lasts);
   if (minutes < kLongSilence) return {};
   return fmt::format(
-      "; nobody has answered for {} min. Start the coordinator, or end this worker if its region is "
-      "not to go on: `causeway status --config` shows whether it was removed from the run",
+      "; nobody has answered for {} min. Start the coordinator, or end this worker if its region "
+      "does not go on: `causeway status --config` shows whether it was removed from the run",
       minutes.count());
 }
 
