@@ -106,10 +106,12 @@ run::StartNeeds start_needs(const WorkerFlags& flags, const intra::WorkerOptions
 
 diloco::Descriptor claim(const std::filesystem::path& directory, std::uint32_t rank) {
   diloco::create_private_directories(directory);
-  auto lock = diloco::lock_file(lock_of(directory, rank));
+  const std::filesystem::path file = lock_of(directory, rank);
+  auto lock = diloco::lock_file(file);
   if (lock) return std::move(*lock);
   throw std::system_error(std::make_error_code(std::errc::resource_unavailable_try_again),
-                          fmt::format("--rank {}: {}", rank, intra::rank_is_taken(directory)));
+                          fmt::format("--rank {}: {}{}", rank, intra::rank_is_taken(directory),
+                                      diloco::lock_holder(file)));
 }
 
 int run_worker(const WorkerFlags& flags) {
