@@ -138,6 +138,7 @@ int run_worker(const WorkerFlags& flags) {
     options.synchronous = {*flags.synchronous_rank, flags.synchronous_world, flags.generation};
   }
   run::watch_stop_signals();
+  if (launched.is_launchers_child) run::stop_with_parent();
   options.data.interrupted = run::stop_requested;
   const intra::WorkerResult result = intra::run_worker(options, run::stop_requested);
   spdlog::info("done: took {} steps, {} tokens, validation loss {:.4f}, parameters {}",
