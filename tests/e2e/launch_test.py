@@ -190,6 +190,16 @@ class Launch(RunByHand):
         _, script = self.slurm_script(f"{worker}; if [[ $* == *--gres* ]]; then until [ -e worker ]; do sleep 0.01; done; exit 3; fi; exec sleep 1000")
         self.finish(script, code=3)  # its coordinator is refused
 
+    def test_a_slurm_job_that_ends_also_ends_a_step_that_was_just_being_started(self):
+        # It trained on until the job was killed, unsaved.
+        tools, script = self.slurm_script("trap '' TERM; until [ -e cancelled ]; do sleep 0.01; done; trap 'exit 130' TERM; touch runs; sleep 1000 & wait")
+        with (tools / "scancel").open("a") as scancel:
+            scancel.write("touch cancelled\n")
+        wait_until(lambda: (tools / "steps").exists() and len((tools / "steps").read_text().split()) > 1, "both steps", script)
+        script.send_signal(signal.SIGUSR1)
+        self.finish(script, code=124)
+        self.assertTrue((tools / "runs").exists())
+
     def test_the_commands_of_the_units_are_ones_that_the_program_takes(self):
         variables = dict(re.findall(r"^(\w+)=(.*)$", (SOURCE / "deploy/systemd/region.env").read_text(), re.M))
         for unit in (SOURCE / "deploy/systemd").glob("*.service"):
