@@ -17,7 +17,6 @@
 #include "apps/flags.h"
 #include "apps/run/config/config.h"
 #include "apps/run/config/starter.h"
-#include "apps/run/config/suitable_outer.h"
 #include "apps/run/learning/recipe.h"
 #include "diloco/files/file_io.h"
 
@@ -102,8 +101,8 @@ void add_config(CLI::App& app, int&) {
     }
     const run::Config config = run::load_config(flags->file, flags->overrides);
     std::cout << run::to_toml(config);
-    for (const std::string& concern : {run::outer_concern(config), run::muon_concern(config)})
-      if (!concern.empty()) std::cerr << "WARNING: " << concern << "\n";
+    for (const std::string& concern : run::concerns(config))
+      std::cerr << "WARNING: " << concern << "\n";
   });
 }
 

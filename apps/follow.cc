@@ -171,7 +171,7 @@ diloco::Descriptor lock(const std::filesystem::path& directory) {
   std::optional<diloco::Descriptor> lock = diloco::lock_file(lock_file_in(directory));
   if (lock) return std::move(*lock);
   throw std::system_error(std::make_error_code(std::errc::resource_unavailable_try_again),
-                          another_uses(directory));
+                          another_uses(directory) + diloco::lock_holder(lock_file_in(directory)));
 }
 
 // Other followers read from this one what it has: what they believe, regions have signed.

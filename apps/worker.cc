@@ -106,10 +106,12 @@ run::StartNeeds start_needs(const WorkerFlags& flags, const intra::WorkerOptions
 
 diloco::Descriptor claim(const std::filesystem::path& directory, std::uint32_t rank) {
   diloco::create_private_directories(directory);
-  auto lock = diloco::lock_file(lock_of(directory, rank));
+  const std::filesystem::path file = lock_of(directory, rank);
+  auto lock = diloco::lock_file(file);
   if (lock) return std::move(*lock);
   throw std::system_error(std::make_error_code(std::errc::resource_unavailable_try_again),
-                          fmt::format("--rank {}: {}", rank, intra::rank_is_taken(directory)));
+                          fmt::format("--rank {}: {}{}", rank, intra::rank_is_taken(directory),
+                                      diloco::lock_holder(file)));
 }
 
 int run_worker(const WorkerFlags& flags) {
@@ -136,6 +138,7 @@ int run_worker(const WorkerFlags& flags) {
     options.synchronous = {*flags.synchronous_rank, flags.synchronous_world, flags.generation};
   }
   run::watch_stop_signals();
+  if (launched.is_launchers_child) run::stop_with_parent();
   options.data.interrupted = run::stop_requested;
   const intra::WorkerResult result = intra::run_worker(options, run::stop_requested);
   spdlog::info("done: took {} steps, {} tokens, validation loss {:.4f}, parameters {}",

@@ -2,17 +2,21 @@
 
 #include <fcntl.h>
 #include <sys/stat.h>
+#include <sys/utsname.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <cerrno>
 #include <cstddef>
 #include <cstdint>
 #include <limits>
 #include <span>
+#include <string>
 #include <system_error>
 #include <vector>
 
+#include <fmt/format.h>
 #include <openssl/rand.h>
 
 #include "inter/base/hash.h"
@@ -44,6 +48,15 @@ struct flock whole_file() {
   return lock;
 }
 
+// A disk that takes none now is no matter.
+void note_holder(int lock) {
+  utsname host{};
+  ::uname(&host);
+  const std::string text = fmt::format("process {} on {}\n", ::getpid(), host.nodename);
+  const bool emptied = ::ftruncate(lock, 0) == 0;
+  if (emptied) (void)!::pwrite(lock, text.data(), text.size(), 0);
+}
+
 }  // namespace
 
 void throw_errno(const std::string& what, const std::filesystem::path& path) {
@@ -62,10 +75,22 @@ std::optional<Descriptor> lock_file(const std::filesystem::path& path, Held held
   const int command = held == Held::by_descriptor ? F_OFD_SETLK : F_SETLK;
   if (::fcntl(lock.get(), command, &whole) == 0) {
     ::futimens(lock.get(), nullptr);
+    note_holder(lock.get());
     return lock;
   }
   if (errno != EAGAIN && errno != EACCES) throw_errno("lock", path);
   return std::nullopt;
+}
+
+// Its own process never asks: it would lose a lock that it holds for itself alone.
+std::string lock_holder(const std::filesystem::path& path) {
+  constexpr std::size_t kLongest = 200;
+  const Descriptor file(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
+  std::string text(kLongest, '\0');
+  const ssize_t size = file.get() < 0 ? 0 : ::pread(file.get(), text.data(), text.size(), 0);
+  text.resize(static_cast<std::size_t>(std::max<ssize_t>(size, 0)));
+  text = text.substr(0, text.find('\n'));
+  return text.empty() ? "" : " (" + inter::printable(text) + ")";
 }
 
 bool is_locked(const std::filesystem::path& path) {

@@ -68,9 +68,14 @@ void append_to_rotated_file(const std::filesystem::path& path, std::string_view 
 // process alone. Then no other descriptor of the file may be closed meanwhile.
 enum class Held : std::uint8_t { by_descriptor, by_this_process };
 // The file's lock, the file made if need be; whoever ends gives it back, however that happens. The
-// file's time says since when it is held. Nothing: another program has it.
+// file's time says since when it is held, its text for people by whom. Nothing: another program has
+// it.
 std::optional<Descriptor> lock_file(const std::filesystem::path& path,
                                     Held held = Held::by_descriptor);
+
+// Who has it, as the end of a sentence: " (process 4711 on host-a)". Empty: the disk took no note
+// of it. A container counts its own processes.
+std::string lock_holder(const std::filesystem::path& path);
 
 // Whether a program has that lock now. False if there is no such file.
 bool is_locked(const std::filesystem::path& path);

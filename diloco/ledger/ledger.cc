@@ -49,7 +49,8 @@ void Ledger::lock() {
   if (!lock) {
     throw std::system_error(std::make_error_code(std::errc::resource_unavailable_try_again),
                             "another coordinator uses " + directory_.string() +
-                                ": stop it, or give this one a directory of its own");
+                                ": stop it, or give this one a directory of its own" +
+                                lock_holder(directory_ / "lock"));
   }
   lock_ = std::move(*lock);
 }

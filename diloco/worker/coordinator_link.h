@@ -44,6 +44,10 @@ void keep_waiting_or_throw(const WorkerSession::KeepWaiting& keep_waiting, const
 // long as one of its children lives.
 std::shared_ptr<void> keep_from_children(int socket);
 
+// What to do about it, once nobody has answered for long; empty before. Where the region's
+// directory is not shared with the coordinator's host, nobody else may be left to say it.
+std::string silence(std::chrono::steady_clock::duration lasts);
+
 class CoordinatorLink {
  public:
   using Message = worker_wire::CoordinatorMessage;

@@ -29,6 +29,7 @@ using std::chrono::milliseconds;
 
 constexpr milliseconds kRetryMin{100};
 constexpr milliseconds kRetryMax{1'000};
+constexpr std::chrono::minutes kLongSilence{10};
 // Of a copy to the coordinator's disk, far below any disk's speed, and of one before it that nobody
 // waits for any more: past it the coordinator hangs.
 constexpr milliseconds kStoreDeadlineBase{60'000};
@@ -249,9 +250,9 @@ std::string why_unanswered(const AttachRequest& request, int times) {
 }
 
 // Nobody answers. Whoever was attached knows that no note lay there then: this one is for it, and
-// ends it. Anybody else may be started before a coordinator that takes part again.
+// ends it. Anybody else may be started before a coordinator that takes part again. A worker on
+// another host finds the note too, where the disk is shared.
 void hear_last_word(const AttachRequest& request, Unreached& why) {
-  if (!request.coordinator.empty()) return;  // its directory is on another host
   const std::optional<LastWord> word = last_word(request.socket.parent_path());
   if (!word || word->run_id != request.run_id) return;
   if (request.again) throw std::system_error(make_error_code(word->kind), word->reason);
@@ -268,6 +269,15 @@ void note_small_segments(const AttachRequest& request) {
 
 }  // namespace
 
+std::string silence(std::chrono::steady_clock::duration lasts) {
+  const auto minutes = std::chrono::duration_cast<std::chrono::minutes>(lasts);
+  if (minutes < kLongSilence) return {};
+  return fmt::format(
+      "; nobody has answered for {} min. Start the coordinator, or end this worker if its region "
+      "does not go on: `causeway status --config` shows whether it was removed from the run",
+      minutes.count());
+}
+
 std::unique_ptr<WorkerSession> WorkerSession::attach(const AttachRequest& request,
                                                      const KeepWaiting& keep_waiting) {
   const std::string where =
@@ -275,8 +285,11 @@ std::unique_ptr<WorkerSession> WorkerSession::attach(const AttachRequest& reques
       (request.coordinator.empty() ? request.socket.string() : request.coordinator);
   Unreached why;
   int unanswered = 0;  // connections
+  auto silent_since = std::chrono::steady_clock::now();
   const auto meanwhile = [&] {
-    keep_waiting_or_throw(keep_waiting, where + (why.problem.empty() ? "" : ": " + why.problem));
+    keep_waiting_or_throw(keep_waiting,
+                          where + (why.problem.empty() ? "" : ": " + why.problem) +
+                              silence(std::chrono::steady_clock::now() - silent_since));
   };
   milliseconds retry = kRetryMin;
   const auto pause = [&] {
@@ -305,6 +318,7 @@ std::unique_ptr<WorkerSession> WorkerSession::attach(const AttachRequest& reques
       if (!may_pass(error.code(), request)) throw;
       // Whoever was told to wait for other ranks was heard.
       const bool heard = session && session->has_heard();
+      if (heard) silent_since = std::chrono::steady_clock::now();
       if (error.code() == Errc::coordinator_lost) unanswered = heard ? 0 : unanswered + 1;
       why.problem = error.code() == Errc::coordinator_lost ? why_unanswered(request, unanswered)
                                                            : error.what();

@@ -19,8 +19,8 @@ namespace {
 constexpr std::chrono::milliseconds kLookAgain{200};
 
 // Of this process. The lock would not keep it from itself, and closing one descriptor of the file
-// would end the lock for all.
-RankClaim own_claim(const std::filesystem::path& file) {
+// would end the lock for all. `holder`: which other process has it, if one has.
+RankClaim own_claim(const std::filesystem::path& file, std::string& holder) {
   static std::mutex mutex;
   static std::map<std::filesystem::path, std::weak_ptr<const diloco::Descriptor>> claims;
   const std::lock_guard lock(mutex);
@@ -30,6 +30,7 @@ RankClaim own_claim(const std::filesystem::path& file) {
   RankClaim held =
       taken ? std::make_shared<const diloco::Descriptor>(std::move(*taken)) : RankClaim();
   claim = held;
+  if (!held) holder = diloco::lock_holder(file);
   return held;
 }
 
@@ -56,12 +57,13 @@ RankClaim claim_rank(const std::filesystem::path& directory, std::uint32_t rank,
   const auto file = std::filesystem::canonical(directory) / fmt::format("worker-{}.lock", rank);
   const auto until = std::chrono::steady_clock::now() + at_most;
   for (bool told = false;;) {
-    if (RankClaim claim = own_claim(file)) return claim;
-    if (!std::exchange(told, true))
-      spdlog::warn("rank {}: {}. Waiting for it to end", rank, rank_is_taken(directory));
+    std::string holder;
+    if (RankClaim claim = own_claim(file, holder)) return claim;
+    const std::string taken = rank_is_taken(directory) + holder;
+    if (!std::exchange(told, true)) spdlog::warn("rank {}: {}. Waiting for it to end", rank, taken);
     if (std::chrono::steady_clock::now() >= until) {
       throw std::system_error(std::make_error_code(std::errc::device_or_resource_busy),
-                              fmt::format("rank {}: {}", rank, rank_is_taken(directory)));
+                              fmt::format("rank {}: {}", rank, taken));
     }
     waiting(fmt::format("another worker of rank {} to end", rank));
     ::poll(nullptr, 0, static_cast<int>(kLookAgain.count()));

@@ -29,7 +29,7 @@ class Stop(unittest.TestCase):
         self.optimizer = torch.optim.SGD(self.model.parameters(), lr=0.1, momentum=0.9)
         self.handed_over = []
 
-    def train(self, at, waits=True, by=signal.SIGTERM):
+    def train(self, at, waits=True, by=lambda: signal.raise_signal(signal.SIGTERM)):
         """The signal comes in step `at`. Gives the files of the trainer's state."""
         with a_run(*PLAN) as (worker, directory):
             give = worker.next
@@ -52,20 +52,20 @@ class Stop(unittest.TestCase):
                         self.model(torch.ones(2)).sum().backward()
                         self.optimizer.step()
                         if step.schedule_step == at:
-                            signal.raise_signal(by)
+                            by()
             finally:
                 self.files = [path.name.split("-rank")[0] for path in sorted(pathlib.Path(directory).glob("checkpoints/trainer-*.pt"))]
 
-    def check_stopped(self, at, handed_over, waits=True):
+    def check_stopped(self, at, handed_over, **how):
         with self.assertRaises(Terminated) as raised:
-            self.train(at, waits)
+            self.train(at, **how)
         self.assertEqual(raised.exception.code, 130)
         self.assertEqual(self.handed_over, handed_over)
         self.assertEqual(signal.getsignal(signal.SIGTERM), signal.SIG_DFL)
 
     def test_at_ctrl_c_too(self):
         with self.assertRaisesRegex(KeyboardInterrupt, "state saved"):
-            self.train(1, by=signal.SIGINT)
+            self.train(1, by=lambda: signal.raise_signal(signal.SIGINT))
         self.assertEqual((self.handed_over, self.files), ([2], ["trainer-2"]))
         self.assertEqual(signal.getsignal(signal.SIGINT), signal.default_int_handler)
 
@@ -79,6 +79,14 @@ class Stop(unittest.TestCase):
               unittest.mock.patch.object(Solo, "gather", lambda solo, value: did.append("met") or [value])):
             self.check_stopped(1, [2])
         self.assertEqual(did[-2:], ["saved", "met"])
+
+    def test_at_the_end_of_torchrun_too_which_sends_none_where_it_was_killed(self):
+        parents = unittest.mock.Mock(return_value=os.getppid())
+        with (unittest.mock.patch.dict(os.environ, TORCHELASTIC_RUN_ID="none"), unittest.mock.patch.object(os, "getppid", parents),
+              self.assertLogs("causeway", "WARNING") as told):
+            self.check_stopped(1, [2], by=lambda: parents.configure_mock(return_value=1))
+        self.assertEqual(self.files, ["trainer-2"])
+        self.assertIn("is gone: this step ends", told.output[0])
 
     def test_so_is_the_last_one_of_a_round(self):
         self.check_stopped(3, [4])

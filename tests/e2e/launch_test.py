@@ -10,7 +10,7 @@ import time
 import unittest
 
 import slurm_cluster
-from harness import CAUSEWAY, DENSE, REGIONS, free_port, processes, wait_until
+from harness import CAUSEWAY, DENSE, REGIONS, free_port, kill, processes, wait_until
 from run_by_hand import RunByHand
 
 SOURCE = pathlib.Path(os.environ["CAUSEWAY_SOURCE"])
@@ -83,6 +83,36 @@ class Launch(RunByHand):
     @unittest.skipUnless(TORCHRUN, "torchrun is not here: ./check --python fetches it")
     def test_torchrun_starts_the_ranks_of_a_region(self):
         self.run_with((TORCHRUN, "--standalone", "--nproc-per-node", "2", "--no-python"))
+
+    def check_killed(self, *launchers):
+        """A launcher that cannot stop its workers any more: they end, and make room for the next start."""
+        config = self.config(workers=(2, 1, 1), addresses=self.addresses, steps=100_000, **DENSE)
+        coordinators = self.automatic(config)
+        directory = self.region_directory(REGIONS[0])
+        start = (*launchers, CAUSEWAY, "worker", config, "--region", REGIONS[0], "--directory", directory)
+        others = [self.worker(config, region) for region in REGIONS[1:]]
+        self.addCleanup(lambda: kill(processes("worker", str(directory))))
+        for _ in range(2):
+            reached = self.version(REGIONS[0]) + 3
+            launcher = self.start_program(*start)
+            wait_until(lambda: self.version(REGIONS[0]) >= reached, "rounds", launcher)
+            workers = [pid for pid in processes("worker", str(directory)) if pid != launcher.pid]
+            launcher.kill()
+            launcher.wait()
+            wait_until(lambda: not any(pathlib.Path(f"/proc/{pid}").exists() for pid in workers), "its workers to end")
+            self.assertIn("is gone: this worker saves its state and ends", (directory / "worker-0.log").read_text())
+        for child in (*coordinators, *others):
+            child.send_signal(signal.SIGTERM)
+        for child in (*coordinators, *others):
+            self.finish(child, code=130)
+
+    @unittest.skipUnless(shutil.which("mpirun"), "Open MPI is not here: ./check --launchers")
+    def test_the_ranks_of_an_mpirun_that_was_killed_end(self):
+        self.check_killed("mpirun", "--allow-run-as-root", "--oversubscribe", "-n", "2")
+
+    @unittest.skipUnless(TORCHRUN, "torchrun is not here: ./check --python fetches it")
+    def test_the_ranks_of_a_torchrun_that_was_killed_end(self):
+        self.check_killed(TORCHRUN, "--standalone", "--nproc-per-node", "2", "--no-python")
 
     @unittest.skipUnless(shutil.which("systemd-analyze"), "systemd-analyze is not here")
     def test_systemd_takes_the_units(self):
@@ -159,6 +189,16 @@ class Launch(RunByHand):
         self.finish(script, code=124)
         _, script = self.slurm_script(f"{worker}; if [[ $* == *--gres* ]]; then until [ -e worker ]; do sleep 0.01; done; exit 3; fi; exec sleep 1000")
         self.finish(script, code=3)  # its coordinator is refused
+
+    def test_a_slurm_job_that_ends_also_ends_a_step_that_was_just_being_started(self):
+        # It trained on until the job was killed, unsaved.
+        tools, script = self.slurm_script("trap '' TERM; until [ -e cancelled ]; do sleep 0.01; done; trap 'exit 130' TERM; touch runs; sleep 1000 & wait")
+        with (tools / "scancel").open("a") as scancel:
+            scancel.write("touch cancelled\n")
+        wait_until(lambda: (tools / "steps").exists() and len((tools / "steps").read_text().split()) > 1, "both steps", script)
+        script.send_signal(signal.SIGUSR1)
+        self.finish(script, code=124)
+        self.assertTrue((tools / "runs").exists())
 
     def test_the_commands_of_the_units_are_ones_that_the_program_takes(self):
         variables = dict(re.findall(r"^(\w+)=(.*)$", (SOURCE / "deploy/systemd/region.env").read_text(), re.M))

@@ -88,6 +88,9 @@ struct TrainerLook {
   std::string python;               // the interpreter of a program of the user's
   bool whole_data = false;          // read all of it, however much it is
 };
+// What its settings are known to cost.
+Findings judge_settings(const Config& config);
+
 TrainerFigures look_at_trainer(const Config& config, const TrainerLook& look);
 
 // What a visit to the other regions means, and what to do about it.

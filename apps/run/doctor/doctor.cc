@@ -121,6 +121,7 @@ Diagnosis diagnose(const Config& config, const DoctorOptions& options) {
                       .settings_digest = diloco::settings_digest(shared_settings(config)),
                       .findings = judge_host(look_at_host(), config, region)};
   Findings& findings = diagnosis.findings;
+  append(findings, judge_settings(config));
   append(findings, check_disk(config, options.directory));
   TrainerFigures trainer = look_at_trainer(config, {.region = region,
                                                     .directory = options.directory,

@@ -7,9 +7,11 @@
 #include <exception>
 #include <memory>
 #include <optional>
+#include <utility>
 
 #include <fmt/format.h>
 
+#include "apps/run/learning/recipe.h"
 #include "apps/run/page/format.h"
 #include "apps/run/region/parse_object.h"
 #include "diloco/maths/digest.h"
@@ -125,6 +127,13 @@ void look_at_device(const RegionConfig& region, Findings& findings) {
 }
 
 }  // namespace
+
+Findings judge_settings(const Config& config) {
+  Findings findings;
+  for (std::string& concern : concerns(config))
+    findings.push_back(warn("settings", std::move(concern), ""));
+  return findings;
+}
 
 TrainerFigures look_at_trainer(const Config& config, const TrainerLook& look) {
   TrainerFigures figures;

@@ -87,6 +87,28 @@ std::string muon_concern(const Config& config) {
          " tokens in a region; a larger train.batch and fewer steps cost less (docs/learning.md)";
 }
 
+std::string price_of_adamw(std::uint64_t parameters, const std::string& inner, double k) {
+  constexpr double kFarApart = 25;  // steps, the fewest in docs/learning.md, "The inner optimizer"
+  if (double(parameters) >= kPricedFrom || inner != name_of(Optimizer::adamw) || k < kFarApart)
+    return {};
+  return "small models ended 2 to 9 % higher with K of 25 to 100, at equal tokens. With Muon they "
+         "ended lower than with AdamW that synchronised every step (docs/learning.md)";
+}
+
+std::vector<std::string> concerns(const Config& config) {
+  const std::uint64_t parameters =
+      diloco::Layout(intra::parameter_tensors(config.model)).parameter_count();
+  const bool alone = config.regions.size() < 2;  // then K costs nothing
+  std::string price =
+      alone ? "" : price_of_adamw(parameters, recipe_of(config).inner, config.train.k);
+  if (!price.empty())
+    price = "inner.optimizer: a large K costs AdamW loss: " + price +
+            ". `causeway tune` compares both on this model";
+  std::vector<std::string> found{outer_concern(config), muon_concern(config), price};
+  std::erase(found, "");
+  return found;
+}
+
 std::vector<std::string> settings_between(const Config& from, const Config& to) {
   std::vector<std::string> lines;
   for (const Key<Config>& key : config_keys()) {

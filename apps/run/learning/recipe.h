@@ -2,6 +2,7 @@
 // and whether steps go on meanwhile.
 #pragma once
 
+#include <cstdint>
 #include <optional>
 #include <string>
 #include <vector>
@@ -10,6 +11,9 @@
 #include "diloco/pacing/time_model.h"
 
 namespace causeway::run {
+
+// The published prices of K are those of larger models, in parameters.
+inline constexpr double kPricedFrom = 35e6;
 
 struct Recipe {
   std::string inner;  // inner.optimizer; empty: a program of the user's own has its own
@@ -32,6 +36,14 @@ Config with(Config config, const Recipe& recipe);
 double muon_share(const Config& config);
 // In words, where it is above a tenth; empty: it is not.
 std::string muon_concern(const Config& config);
+
+// What a large K costs a small model that AdamW trains, as a sentence without its end; empty:
+// nothing that was measured. `inner`: as in a Recipe.
+std::string price_of_adamw(std::uint64_t parameters, const std::string& inner, double k);
+
+// What is known to go wrong with these settings, or to cost much, and what to set instead; a
+// sentence each, which begins with a key. None is an error.
+std::vector<std::string> concerns(const Config& config);
 
 // What to set in a configuration file to get from one to the other: "key = value" lines. An outer
 // step that is chosen stays so.

@@ -104,6 +104,12 @@ bool on_several_hosts(const Reader& reader, const Told& told) {
   return reader.number(told.launcher->local_world).value_or(told.world) < told.world;
 }
 
+// RANK may be set by hand, and SLURM_PROCID is in the script of a job.
+bool is_launchers_child(const Reader& reader, const Told& told) {
+  const std::string_view name = told.launcher->name;
+  return name == "openmpi" || (name == "torchrun" && reader.text("TORCHELASTIC_RUN_ID"));
+}
+
 std::string meeting_host(const Reader& reader, const Told& told) {
   const auto address = reader.text("MASTER_ADDR"), port = reader.text("MASTER_PORT");
   // Only the address is needed: ranks meet through the region's directory. But half of a pair is a
@@ -131,7 +137,8 @@ std::optional<LaunchedRank> launched_rank(const Environment& environment,
         fmt::format("{}, but the region has workers = {}: start as many, or change regions.workers",
                     reader.shown(told->launcher->world), workers));
   }
-  return LaunchedRank{told->rank, told->local_rank, told->local_world, meeting_host(reader, *told)};
+  return LaunchedRank{told->rank, told->local_rank, told->local_world, meeting_host(reader, *told),
+                      is_launchers_child(reader, *told)};
 }
 
 }  // namespace causeway::run

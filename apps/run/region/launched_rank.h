@@ -15,6 +15,9 @@ struct LaunchedRank {
   std::uint32_t local_world = 0;  // of how many there; 0: not known
   // Reached from here by the network on which the ranks meet; empty: all are on this host.
   std::string meeting_host = {};
+  // Its parent is the launcher, or the launcher's part on this host, which lives as long as its
+  // processes do. Not where a script of the user's may be in between.
+  bool is_launchers_child = false;
 };
 
 // The value of a variable; nothing if it is not set. std::getenv, or a test's stand-in.

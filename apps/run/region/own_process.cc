@@ -20,6 +20,7 @@
 #include <vector>
 
 #include <fmt/format.h>
+#include <spdlog/spdlog.h>
 
 #include "apps/run/region/stop_wishes.h"
 #include "intra/base/mapped_file.h"
@@ -29,6 +30,7 @@ namespace causeway::run {
 namespace {
 
 std::atomic<bool> stop = false;
+std::atomic<pid_t> launcher = 0;  // none, or none that this process can see
 
 sigset_t watched_signals() {
   sigset_t set;
@@ -87,7 +89,16 @@ void watch_stop_signals() {
   }).detach();
 }
 
+void stop_with_parent() {
+  launcher = ::getppid();
+}
+
+// Not by PR_SET_PDEATHSIG, which a thread of the parent's that ends would set off.
 bool stop_requested() {
+  const pid_t parent = launcher;
+  const bool is_orphan = parent != 0 && ::getppid() != parent;
+  if (is_orphan && !stop.exchange(true))
+    spdlog::warn("its launcher (process {}) is gone: this worker saves its state and ends", parent);
   return stop;
 }
 

@@ -24,7 +24,10 @@ std::vector<int> stop_signals();
 // Blocks these signals in this thread, in the threads and in the processes that it starts from now
 // on, and begins to wait for them. To be called once, before other threads start.
 void watch_stop_signals();
-bool stop_requested();   // true after the first signal
+bool stop_requested();  // true after the first signal
+// Where the parent is a launcher, which would end this process: its end requests a stop, too. One
+// that was killed sends no signal, and its processes would train on beside the next start.
+void stop_with_parent();
 void restore_signals();  // for a process just forked, before it becomes another program
 
 // Of the first process of a container (docker run, a pod): what nobody handles or waits for does

@@ -81,7 +81,7 @@ void check_writable(std::filesystem::path directory) {
 void check_free(const StartNeeds& needs) {
   if (needs.lock.empty() || !diloco::is_locked(needs.lock)) return;
   throw std::system_error(std::make_error_code(std::errc::resource_unavailable_try_again),
-                          needs.lock_is_held);
+                          needs.lock_is_held + diloco::lock_holder(needs.lock));
 }
 
 // They are mounted together: that one of them is missing says that the mount is, or half of it.

@@ -4,6 +4,7 @@
 
 #include <fmt/format.h>
 
+#include "apps/run/learning/recipe.h"
 #include "apps/run/page/format.h"
 #include "apps/run/tune/tune.h"
 #include "diloco/region/shards.h"
@@ -11,7 +12,7 @@
 namespace causeway::run {
 namespace {
 
-constexpr double kMillion = 1e6, kBillion = 1e9;
+constexpr double kBillion = 1e9;
 constexpr double kNoisy = 0.2;         // deviation of a step's time, share of it
 constexpr double kCloseEnough = 0.10;  // predicted against measured round time
 
@@ -54,8 +55,6 @@ void tell_recipes(Tuning& tuning) {
   }
 }
 
-constexpr double kPricedFrom = 35 * kMillion;  // parameters, of the models of published runs
-
 void judge_price(Tuning& tuning) {
   const Calibration& calibration = tuning.calibration;
   if (calibration.triples > 0 && calibration.fit.b <= 0) {
@@ -97,19 +96,13 @@ void judge_price(Tuning& tuning) {
   }
 }
 
-constexpr double kFarApart = 25;  // steps, the fewest in docs/learning.md, "The inner optimizer"
-
 // What a step with another inner optimizer takes was measured here; on GPUs it may be another
 // share.
 void judge_inner(Tuning& tuning, const diloco::tuner::Row& row) {
-  const bool small = double(tuning.probe.parameters) < kPricedFrom;
-  if (small && row.inner == "adamw" && row.k >= kFarApart && !calibrated(tuning)) {
-    tuning.warnings.push_back(
-        "the table leaves out what K costs AdamW in loss: small models ended 2 to 9 % higher with "
-        "K of 25 to 100, at equal tokens. With Muon they ended lower than with AdamW that "
-        "synchronised every step (docs/learning.md)" +
-        to_calibrate(tuning));
-  }
+  const std::string price = price_of_adamw(tuning.probe.parameters, row.inner, row.k);
+  if (!price.empty() && !calibrated(tuning))
+    tuning.warnings.push_back("the table leaves out what K costs AdamW in loss: " + price +
+                              to_calibrate(tuning));
   if (row.inner == tuning.configured.inner) return;
   tuning.reasons.push_back("a step with " + row.inner + " takes " +
                            format_fixed(row.inner_step_ratio, 2) + " times as long as one with " +

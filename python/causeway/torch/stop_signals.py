@@ -3,6 +3,7 @@ process at once, but not within REPEATS_S of the first if it may be the same: wh
 torchrun among them sends it on, and Ctrl-C too."""
 from __future__ import annotations
 
+import logging
 import os
 import signal
 import threading
@@ -10,6 +11,8 @@ import time
 import types
 from collections.abc import Callable
 from typing import Any, NoReturn
+
+log = logging.getLogger("causeway")
 
 REPEATS_S = 5.0
 EXIT_CODE = 130  # docs/launch.md: as causeway worker's
@@ -25,31 +28,41 @@ class Terminated(SystemExit):
 
 
 class StopSignals:
-    """Of one run, while it listens. A program that has a handler of its own keeps it."""
+    """Of one run, while it listens. A program that has a handler of its own keeps it. The end of the torchrun that started this process is
+    such a signal, too: one that was killed sends none, and its workers would train on while the next start waits for them."""
 
     def __init__(self, is_heard: Callable[[], bool]) -> None:
         self.is_heard = is_heard  # else the signal does what it does by itself
         self.pass_on: Callable[[int], object] = lambda number: None
-        self.came = 0  # its number
+        self._came = 0
         self.came_at = 0.0
+        self.torchrun = os.getppid() if "TORCHELASTIC_RUN_ID" in os.environ else None
         self.process = os.getpid()
+
+    @property
+    def came(self) -> int:
+        """Its number. 0: none."""
+        if not self._came and self.torchrun is not None and os.getppid() != self.torchrun:
+            log.warning("torchrun (process %d), which started this one, is gone: this step ends, and its work and state are saved", self.torchrun)
+            self._came = signal.SIGTERM
+        return self._came
 
     def listen(self) -> None:
         if threading.current_thread() is not threading.main_thread():
             return
         for number, default in DEFAULTS.items():
             if signal.getsignal(number) == default:
-                self.came, self.process = 0, os.getpid()
+                self._came, self.process = 0, os.getpid()
                 signal.signal(number, self.handle)
 
     def handle(self, number: int, frame: types.FrameType | None) -> None:
         now = time.monotonic()
         forked = os.getpid() != self.process  # such as a loader's worker
         may_repeat = number == signal.SIGTERM or "TORCHELASTIC_RUN_ID" in os.environ
-        if not forked and self.came and may_repeat and now < self.came_at + REPEATS_S:
+        if not forked and self._came and may_repeat and now < self.came_at + REPEATS_S:
             return
-        if not forked and not self.came and self.is_heard():
-            self.came, self.came_at = number, now
+        if not forked and not self._came and self.is_heard():
+            self._came, self.came_at = number, now
             # PyTorch's raises in the middle of a step once a worker of a loader has died, by this signal too.
             if callable(signal.getsignal(signal.SIGCHLD)):
                 signal.signal(signal.SIGCHLD, signal.SIG_DFL)
@@ -63,7 +76,7 @@ class StopSignals:
     def end(self, error: BaseException) -> NoReturn:
         """What the signal does in the end. `error`: what the run said of it."""
         self.restore()
-        if self.came == signal.SIGINT:
+        if self._came == signal.SIGINT:
             raise KeyboardInterrupt(str(error)) from error
         raise Terminated from error
 

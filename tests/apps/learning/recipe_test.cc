@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "apps/run/doctor/checks.h"
 #include "tests/apps/temporary.h"
 
 namespace causeway::run {
@@ -61,6 +62,26 @@ TEST(Recipe, MuonsShareFallsWithTheTokensOfAStep) {
   EXPECT_THAT(muon_concern(load_small({"inner.optimizer=muon", "train.batch=1"})),
               testing::HasSubstr("% of a step's arithmetic"));
   EXPECT_EQ(muon_concern(load_small({"inner.optimizer=muon", "train.batch=65536"})), "");
+}
+
+// Tune alone said it.
+TEST(Concerns, NameWhatALargeKCostsASmallModelThatAdamWTrains) {
+  const auto of = [](const std::string& k, const std::string& inner) {
+    return concerns(load_small({"train.steps=600", "train.k=" + k, "inner.optimizer=" + inner}));
+  };
+  EXPECT_THAT(of("25", "adamw"),
+              testing::ElementsAre(testing::HasSubstr("2 to 9 % higher with K of 25 to 100")));
+  EXPECT_THAT(of("24", "adamw"), testing::IsEmpty());
+  EXPECT_THAT(of("25", "muon"),
+              testing::Not(testing::Contains(testing::HasSubstr("2 to 9 % higher"))));
+  EXPECT_EQ(price_of_adamw(35'000'000, "adamw", 100), "") << "published prices begin there";
+}
+
+TEST(Concerns, AreWarningsOfTheDoctor) {
+  const Findings findings = judge_settings(load_small({"train.steps=600", "train.k=30"}));
+  ASSERT_EQ(findings.size(), 1U);
+  EXPECT_EQ(findings[0].grade, Finding::Grade::warn);
+  EXPECT_THAT(findings[0].text, testing::HasSubstr("a large K costs AdamW loss"));
 }
 
 }  // namespace

@@ -59,6 +59,14 @@ Variables without(Variables variables, const std::string& name) {
   return variables;
 }
 
+// Elsewhere a shell in between may end before them.
+TEST(LaunchedRank, IsItsLaunchersChildWhereThatIsCertain) {
+  EXPECT_TRUE(launched(kOpenMpi)->is_launchers_child);
+  EXPECT_TRUE(launched(with(kTorchrun, {{"TORCHELASTIC_RUN_ID", "none"}}))->is_launchers_child);
+  EXPECT_FALSE(launched(kTorchrun)->is_launchers_child);
+  EXPECT_FALSE(launched(kSlurm)->is_launchers_child);
+}
+
 TEST(Launcher, TellsTheRankTheDeviceAndWhereToMeet) {
   const auto torchrun = launched(kTorchrun), slurm = launched(kSlurm), openmpi = launched(kOpenMpi);
   EXPECT_EQ(torchrun->rank, 3);

@@ -1,4 +1,5 @@
 #include <sys/mman.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <chrono>
@@ -83,6 +84,35 @@ TEST_F(Signals, TheSecondEndsAtOnce) {
     for (;;) pause();
   };
   EXPECT_EXIT(statement(), testing::ExitedWithCode(130), "");
+}
+
+// Its processes would train on, and the next start of the region would wait for them in vain.
+TEST_F(Signals, AreNotNeededWhereALauncherWasKilled) {
+  const auto statement = [] {
+    int ends[2];
+    if (::pipe(ends) != 0) std::exit(1);
+    if (const pid_t launcher = fork(); launcher > 0) {
+      char code = 0;
+      ::waitpid(launcher, nullptr, 0);
+      std::exit(::read(ends[0], &code, 1) == 1 ? code : 1);
+    }
+    const pid_t launcher = getpid();
+    int ready[2];
+    char byte = 0;
+    if (::pipe(ready) != 0) std::exit(1);
+    if (fork() > 0) {
+      (void)!::read(ready[0], &byte, 1);
+      kill(launcher, SIGKILL);
+    }
+    stop_with_parent();
+    const bool early = stop_requested();
+    (void)!::write(ready[1], &byte, 1);
+    while (getppid() == launcher) std::this_thread::yield();
+    byte = !early && stop_requested() ? kAsExpected : 1;
+    (void)!::write(ends[1], &byte, 1);
+    std::exit(0);
+  };
+  EXPECT_EXIT(statement(), testing::ExitedWithCode(kAsExpected), "");
 }
 
 TEST(StopWishesTest, ASigtermThatALauncherSendsOnHurriesNobody) {

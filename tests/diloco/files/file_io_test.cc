@@ -1,8 +1,13 @@
 #include "diloco/files/file_io.h"
 
+#include <unistd.h>
+
 #include <chrono>
 #include <filesystem>
+#include <fstream>
+#include <string>
 
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include "tests/support/process_limits.h"
@@ -23,6 +28,17 @@ TEST(LockFile, IsSeenAsLockedWhileSomebodyHasIt) {
   }
   EXPECT_FALSE(is_locked(file));
   EXPECT_TRUE(lock_file(file));
+}
+
+TEST(LockFile, SaysWhoHasIt) {
+  const test::TemporaryDirectory directory;
+  const std::filesystem::path file = directory.path() / "lock";
+  EXPECT_EQ(lock_holder(file), "") << "there is none";
+  std::ofstream(file) << "of an earlier one, whose text was longer than what follows, by far\n";
+  const auto lock = lock_file(file);
+  const std::string holder = lock_holder(file);
+  EXPECT_TRUE(holder.starts_with(fmt::format(" (process {} on ", ::getpid()))) << holder;
+  EXPECT_EQ(holder.find("earlier"), std::string::npos) << holder;
 }
 
 TEST(LockFile, TheFilesTimeSaysSinceWhenItIsHeld) {

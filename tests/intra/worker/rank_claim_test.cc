@@ -60,7 +60,7 @@ TEST_F(RankClaimTest, IsRefusedWhereTheOtherDoesNotEnd) {
   const auto other = hold(0);
   EXPECT_THAT([&] { claim_rank(directory(), 0, must_not_wait, milliseconds{0}); },
               ::testing::ThrowsMessage<std::system_error>(
-                  ::testing::HasSubstr("stop it before another takes its place")));
+                  ::testing::HasSubstr("stop it before another takes its place (process ")));
 }
 
 TEST_F(RankClaimTest, IsGivenUpWhenTheProgramStops) {
