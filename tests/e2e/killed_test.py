@@ -116,8 +116,9 @@ class KilledAtEveryState(EndToEnd):
         return stopped
 
     def test_while_a_region_is_cut_off(self):
-        # A region that is cut off takes no more steps than the run has left, which must last until the test has seen them.
-        child = self.launch(6000, "--set", "train.k=50", "--set", "sync.staleness_max=8", "--set", "sync.election_timeout_s=0.5")
+        # A region that is cut off takes no more steps than the run has left, which must last until the test has seen them: some 2,000.
+        child = self.launch(4000, "--set", "train.k=50", "--set", "sync.staleness_max=8", "--set", "sync.election_timeout_s=0.5",
+                            workers=(1, 1, 1))  # a second one of a region that is stopped only costs time
         for state in self.states["cut-off"]:
             on_the_way_back = state.endswith(("collect-ordered", "collected"))
             stopped = self.cut_off(child)
