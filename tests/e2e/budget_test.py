@@ -46,7 +46,7 @@ class Budget(EndToEnd):
         self.run_causeway("replay", self.directory / "synchronous")
 
     def test_a_stopped_run_goes_on_with_more_money_and_counts_nothing_twice(self):
-        config = self.priced(steps=1500)
+        config = self.priced(steps=500)
         self.out = self.directory / "out"
         simulation = self.start("simulate", config, "--out", self.out, "--no-baseline", "--wan", "none",
                                 "--set", "budget.per_month=1e6", "--set", 'budget.action="pause"')
@@ -56,7 +56,7 @@ class Budget(EndToEnd):
         simulation.wait()
         before = json.loads(status.read_text())["egress"]
         self.assertEqual(before["limits"][0]["period"], "month")
-        summary = self.budgeted(self.out / "config.toml", "out", "budget.per_month=2e6", "train.steps=1500", flags=("--resume",))
+        summary = self.budgeted(self.out / "config.toml", "out", "budget.per_month=2e6", "train.steps=500", flags=("--resume",))
         cost = summary["egress_cost"]
         self.assertAlmostEqual(cost, PER_GB * 1e-9 * summary["wan_bytes"], delta=0.02 * cost)
         after = json.loads(status.read_text())["egress"]

@@ -54,8 +54,9 @@ class KilledAtEveryState(EndToEnd):
         self.run_causeway("verify", self.out, "--certificates", self.out / "certificates")
 
     def walk(self, states, *flags):
-        """One state after the other, in as few runs as it takes."""
-        rounds, spare = 120, 25
+        """One state after the other, in as few runs as it takes: mostly in one, as a state takes two to four rounds."""
+        spare = 25
+        rounds = spare + 5 * len(states)
         remaining = list(states)
         while remaining:
             child = self.launch(5 * rounds, *flags)
@@ -116,8 +117,9 @@ class KilledAtEveryState(EndToEnd):
         return stopped
 
     def test_while_a_region_is_cut_off(self):
-        # A region that is cut off takes no more steps than the run has left, which must last until the test has seen them.
-        child = self.launch(6000, "--set", "train.k=50", "--set", "sync.staleness_max=8", "--set", "sync.election_timeout_s=0.5")
+        # A region that is cut off takes no more steps than the run has left, which must last until the test has seen them: some 2,000.
+        child = self.launch(4000, "--set", "train.k=50", "--set", "sync.staleness_max=8", "--set", "sync.election_timeout_s=0.5",
+                            workers=(1, 1, 1))  # a second one of a region that is stopped only costs time
         for state in self.states["cut-off"]:
             on_the_way_back = state.endswith(("collect-ordered", "collected"))
             stopped = self.cut_off(child)
@@ -135,7 +137,7 @@ class KilledAtEveryState(EndToEnd):
         self.end(child)
 
     def test_while_a_region_takes_a_snapshot(self):
-        child = self.launch(steps=400)
+        child = self.launch(steps=250)
         for state in self.states["restore"]:
             start = self.version()
             wait_until(lambda: self.version() >= start + 6, "six rounds", child)
@@ -143,7 +145,7 @@ class KilledAtEveryState(EndToEnd):
             self.finish(child, code=130)
             shutil.rmtree(self.out / "regions" / "eu-west" / "checkpoints")
             self.arm(state)  # before the start: once a coordinator has ordered the snapshot, its worker is quick
-            child = self.launch(steps=400, resume=True)
+            child = self.launch(steps=250, resume=True)
             wait_until(lambda: not self.trap.exists(), "a process to reach " + state, child)
         self.end(child)
 
