@@ -8,8 +8,6 @@
 namespace causeway::compression {
 namespace {
 
-constexpr double kTooFar = 16;  // times the median
-
 double median_squared(std::span<const SentNorm> sent) {
   std::map<std::string_view, double> largest;
   for (const SentNorm& one : sent)
@@ -30,13 +28,13 @@ std::string in_words(const Outlier& outlier) {
   return "would move the model " + std::string(times) + " times as far as what most regions sent";
 }
 
-std::vector<Outlier> outliers(std::span<const SentNorm> sent) {
+std::vector<Outlier> outliers(std::span<const SentNorm> sent, double limit) {
   std::vector<Outlier> found;
   const double median = std::sqrt(median_squared(sent));
   if (median == 0) return found;
   for (const SentNorm& one : sent) {
     const double times = one.weight * std::sqrt(one.norm_squared) / median;
-    if (times > kTooFar) found.push_back({one.place, times});
+    if (times > limit) found.push_back({one.place, times});
   }
   return found;
 }

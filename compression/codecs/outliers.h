@@ -25,10 +25,15 @@ struct Outlier {
 // What it would do, for a message that begins with its name.
 std::string in_words(const Outlier& outlier);
 
-// Those whose weight times norm is more than 16 times the median of the senders' largest norms
+// Of whole payloads honest ones stay far below: a weight is at most 1, and at most 3 times the
+// median over the norm (diloco/pacing/weights.h). Of shards they need not: one may have the rows of
+// words, or the expert, that only one region's data has.
+inline constexpr double kPayloadLimit = 16;
+inline constexpr double kShardLimit = 4096;
+
+// Those whose weight times norm is more than so many times the median of the senders' largest norms
 // (of an even number the upper middle one), in their order. None of fewer than three senders, as
-// nobody could say which one lies, and none if the median is 0. What is honest stays below: its
-// weight is at most 1, and at most 3 times the median over its norm (diloco/pacing/weights.h).
-std::vector<Outlier> outliers(std::span<const SentNorm> sent);
+// nobody could say which one lies, and none if the median is 0.
+std::vector<Outlier> outliers(std::span<const SentNorm> sent, double limit);
 
 }  // namespace causeway::compression

@@ -147,7 +147,7 @@ std::vector<compression::Outlier> Reduction::outliers_of(const Wanted& wanted) c
     for (const std::size_t index : segments)
       sent.back().norm_squared += payload.norm_squared_bound(index);
   }
-  return compression::outliers(sent);
+  return compression::outliers(sent, compression::kPayloadLimit);
 }
 
 // What no sum has, because nobody's payload of that shard could be decoded, is 0.

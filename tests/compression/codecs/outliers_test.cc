@@ -15,7 +15,7 @@ constexpr float kThird = 1.0F / 3;
 
 std::vector<std::size_t> places_of(const std::vector<SentNorm>& sent) {
   std::vector<std::size_t> places;
-  for (const Outlier& one : outliers(sent)) places.push_back(one.place);
+  for (const Outlier& one : outliers(sent, kPayloadLimit)) places.push_back(one.place);
   return places;
 }
 
@@ -27,7 +27,13 @@ std::vector<SentNorm> one_of(double times) {
 TEST(Outliers, AreThoseOfMoreThanSixteenTimesTheMedianByTheirWeight) {
   EXPECT_THAT(places_of(one_of(47)), IsEmpty());
   EXPECT_THAT(places_of(one_of(49)), ElementsAre(1));
-  EXPECT_NEAR(outliers(one_of(300))[0].times, 100, 1e-4);
+  EXPECT_NEAR(outliers(one_of(300), kPayloadLimit)[0].times, 100, 1e-4);
+}
+
+// A shard may have what only one region's data has.
+TEST(Outliers, OfShardsAreThoseOfFarMore) {
+  EXPECT_THAT(outliers(one_of(12'000), kShardLimit), IsEmpty());
+  EXPECT_EQ(outliers(one_of(13'000), kShardLimit).size(), 1);
 }
 
 TEST(Outliers, CanBeAsLargeAsNumbersGet) {

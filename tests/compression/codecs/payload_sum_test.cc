@@ -356,10 +356,10 @@ TEST(SumPayloads, MeasuresStatisticsByThemselves) {
         sum_payloads({{{a, 1, "ap"}, {other, 1, "eu"}, {b, 1, "us"}}}, {.averaged = 1, .lowest = 2})
             .outliers);
   };
-  EXPECT_THAT(outliers_with(sent(1e-3F, 1, 1)), ElementsAre(1));
-  EXPECT_THAT(outliers_with(sent(1e-6F, 1e3F, 1)), ElementsAre(1));
-  EXPECT_THAT(outliers_with(sent(1e-6F, 1, 1e3F)), IsEmpty());
-  EXPECT_THAT(outliers_with(sent(2e-6F, 2, 1)), IsEmpty());
+  EXPECT_THAT(outliers_with(sent(1e-2F, 1, 1)), ElementsAre(1));
+  EXPECT_THAT(outliers_with(sent(1e-6F, 1e4F, 1)), ElementsAre(1));
+  EXPECT_THAT(outliers_with(sent(1e-6F, 1, 1e4F)), IsEmpty());
+  EXPECT_THAT(outliers_with(sent(1e-3F, 1e3F, 1)), IsEmpty());
 }
 
 TEST(SumPayloads, OfNothingThatCanBeDecodedHasNoSegments) {
