@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <utility>
 
 #include <fmt/format.h>
 
@@ -166,7 +167,8 @@ std::vector<Offer> Decider::offers() const {
 
 CommitRecord Decider::make_record(const Digest& agreed, const std::vector<Offer>& offers,
                                   const Steps& steps) const {
-  const Weights weights = weigh(offers, membership_.region_count());
+  std::vector<Standing> named = standings(steps.next_k);
+  const Weights weights = weigh(offers, named.size());
   const Round past = round_ + 1;
   const Round cap = options_.staleness_max * options_.pace.fragments;
   CommitRecord record{
@@ -180,7 +182,7 @@ CommitRecord Decider::make_record(const Digest& agreed, const std::vector<Offer>
       .next_k = steps.next_k,
       .next_grace_ms =
           static_cast<std::uint32_t>(duration_cast<milliseconds>(grace_.length()).count()),
-      .standings = standings(steps.next_k),
+      .standings = std::move(named),
       .measured = measured(offers, steps.k)};
   for (std::size_t i = 0; i < offers.size(); ++i) {
     record.participants.push_back(participant_of(offers[i].contribution, weights.values[i]));
@@ -222,9 +224,16 @@ std::optional<RoundMeasure> Decider::measured(const std::vector<Offer>& offers,
   return measure(fresh, k);
 }
 
+// A region has its share of the data once a record names it. One that was added and never came has
+// none, or that data would be read by nobody: a member's word is enough to add a name.
+bool Decider::may_be_named(const std::string& region) const {
+  return !standings_.is_new(region) || !membership_.find(region)->incarnation.empty();
+}
+
 std::vector<Standing> Decider::standings(std::uint32_t next_k) const {
   std::vector<Standing> standings;
   for (const std::string& region : membership_.regions()) {
+    if (!may_be_named(region)) continue;
     const bool late = std::ranges::any_of(
         usable_, [&region](const ContributionKey& key) { return key.region == region; });
     const double after = liveness_after(standings_.liveness(region), late || settled(region));

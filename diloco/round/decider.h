@@ -111,6 +111,7 @@ class Decider {
   bool is_next_sharded(const std::vector<Offer>& offers) const;
   void add_egress(CommitRecord& record) const;
   std::optional<RoundMeasure> measured(const std::vector<Offer>& offers, std::uint32_t k) const;
+  bool may_be_named(const std::string& region) const;
   std::vector<Standing> standings(std::uint32_t next_k) const;
 
   void count_contributions_wanted();

@@ -236,6 +236,31 @@ TEST_F(DeciderTest, WaitsForNoRegionThatWasRemoved) {
   EXPECT_EQ(decider_.waiting_for(Time{0}).find("c "), std::string::npos);
 }
 
+// Anybody may add a name.
+TEST_F(DeciderTest, GivesDataToAnAddedRegionOnceItHasItsVote) {
+  const auto named_in = [this](Round round) {
+    for (const char* region : {"a", "b", "c"}) {
+      Contribution made = contribution(region);
+      made.round = round;
+      made.data_begin = 100 * round;
+      made.data_cursor = made.data_begin + 100;
+      give(made);
+    }
+    const CommitRecord record = decide(Time{0}).record.value();
+    decider_.open_next(record);
+    std::string regions;
+    for (const Standing& one : record.standings) regions += one.region;
+    return regions;
+  };
+  EXPECT_EQ(named_in(0), "abc");
+  decider_.set_membership(with(membership(), {.region = "d", .incarnation = ""}));
+  EXPECT_EQ(named_in(1), "abc");
+  decider_.set_membership(with(membership(), {.region = "d", .incarnation = "1"}));
+  EXPECT_EQ(named_in(2), "abcd");
+  decider_.set_membership(with(membership(), {.region = "d", .incarnation = ""}));
+  EXPECT_EQ(named_in(3), "abcd") << "it lost its disk, and comes back";
+}
+
 TEST_F(DeciderTest, DoesNotListTheSameSamplesTwice) {
   give(contribution("a"));
   give(contribution("b"));
