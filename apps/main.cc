@@ -252,6 +252,7 @@ void add_subcommands(CLI::App& app, int& exit_code) {
 int main(int argc, char** argv) {
   causeway::run::end_at_stop_signals_as_first_process();
   causeway::run::occupy_standard_streams();
+  causeway::run::keep_own_access();
   const std::string stack = causeway::run::stack_problem(causeway::run::stack_limit());
   if (!stack.empty()) return report(stack, 2);
   if (argc > 1 && computes(argc, argv)) causeway::run::prepare_openmp(argv);

@@ -9,6 +9,7 @@
 #include <cerrno>
 #include <climits>
 #include <cstdint>
+#include <string>
 #include <system_error>
 #include <utility>
 #include <vector>
@@ -17,6 +18,7 @@
 
 #include "diloco/files/error.h"
 #include "diloco/files/file_io.h"
+#include "inter/base/file.h"
 
 namespace causeway::diloco {
 
@@ -61,7 +63,11 @@ void write_some(int fd, std::vector<iovec>& pieces, std::size_t& first) {
   const auto count = std::min<std::size_t>(pieces.size() - first, IOV_MAX);
   const ssize_t written = ::writev(fd, &pieces[first], static_cast<int>(count));
   if (written < 0 && errno == EINTR) return;
-  if (written < 0) throw_errno("write", kWhere);
+  if (written < 0) {
+    const int error = errno;
+    throw std::system_error(error, std::generic_category(),
+                            std::string("write ") + kWhere + inter::file_limit(error));
+  }
   auto left = static_cast<std::size_t>(written);
   while (first < pieces.size() && left >= pieces[first].iov_len) left -= pieces[first++].iov_len;
   if (left == 0) return;

@@ -3,6 +3,7 @@
 #include <fcntl.h>
 #include <linux/magic.h>
 #include <sys/file.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/statvfs.h>
 #include <sys/vfs.h>
@@ -183,7 +184,16 @@ std::string dangling_link_in(const std::filesystem::path& path) {
   return {};
 }
 
+std::string file_limit(int error) {
+  rlimit limit{};
+  const bool is_set = ::getrlimit(RLIMIT_FSIZE, &limit) == 0 && limit.rlim_cur != RLIM_INFINITY;
+  if (error != EFBIG || !is_set) return {};
+  return fmt::format(" (ulimit -f allows {} bytes here: raise it, best to unlimited)",
+                     limit.rlim_cur);
+}
+
 std::string room_left(int error, const std::filesystem::path& path, std::uint64_t bytes) {
+  if (error == EFBIG) return file_limit(error);
   if (error != ENOSPC && error != EDQUOT) return {};
   struct statvfs disk {};
   const std::string where = path.has_parent_path() ? path.parent_path().string() : ".";

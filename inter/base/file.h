@@ -86,8 +86,11 @@ class File {
   std::atomic<bool> past_cache_ = false;
 };
 
+// In words, of a write that failed with `error` as a file would be larger than this process may
+// make one: what to raise. Empty for other errors.
+std::string file_limit(int error);
 // In words, of a write or a new file that failed with `error` for lack of room: what was to be
-// written and what is free on the disk of `path`. Empty for other errors.
+// written and what is free on the disk of `path`, or as file_limit. Empty for other errors.
 std::string room_left(int error, const std::filesystem::path& path, std::uint64_t bytes);
 
 // The disk is full, or our share of it, or the file has the size that a limit allows (ulimit -f).

@@ -161,6 +161,10 @@ void occupy_standard_streams() {
   }
 }
 
+void keep_own_access() {
+  ::umask(::umask(0) & 077);
+}
+
 void prepare_openmp(char** arguments) {
   const auto is_set = [](const char* name) { return std::getenv(name) != nullptr; };
   const bool has_policy = is_set("OMP_WAIT_POLICY") || is_set("GOMP_SPINCOUNT");

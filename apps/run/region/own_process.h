@@ -72,6 +72,10 @@ void occupy_standard_streams();
 // nothing to do, or it fails.
 void prepare_openmp(char** arguments);
 
+// What it makes it can use itself, whatever the umask: one that takes the owner's bits away would
+// have it fail at the first file that it opens again. What others may do stays as it was.
+void keep_own_access();
+
 // How many files and connections this process may have open at a time.
 
 // As many as the system allows it: the usual soft limit of 1,024 is for programs that use select().

@@ -1,4 +1,5 @@
 #include <sys/mman.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -280,6 +281,17 @@ TEST(StandardStreams, ThatAreOpenStayAsTheyAre) {
     ::_exit(kAsExpected);
   };
   EXPECT_EXIT(statement(), testing::ExitedWithCode(kAsExpected), "heard");
+}
+
+TEST(Umask, TakesNothingFromTheOwner) {
+  GTEST_FLAG_SET(death_test_style, "threadsafe");
+  const auto statement = [](mode_t before, mode_t after) {
+    ::umask(before);
+    keep_own_access();
+    std::exit(::umask(0) == after ? kAsExpected : 1);
+  };
+  EXPECT_EXIT(statement(0777, 077), testing::ExitedWithCode(kAsExpected), "");
+  EXPECT_EXIT(statement(022, 022), testing::ExitedWithCode(kAsExpected), "");
 }
 
 TEST(StackLimit, TooLittleIsNamedWithWhatToDo) {

@@ -99,6 +99,14 @@ TEST(RoomLeft, IsSaidOfAFullDiskAlone) {
   EXPECT_EQ(room_left(EACCES, directory.path() / "state", 4096), "");
 }
 
+// "File too large" alone told nobody what to do.
+TEST(RoomLeft, OfALimitOnTheSizeOfFilesIsWhatToRaise) {
+  EXPECT_EQ(file_limit(EACCES), "");
+  const test::FullDisk limited(4096);
+  EXPECT_THAT(room_left(EFBIG, "state", 10),
+              HasSubstr("ulimit -f allows 4096 bytes here: raise it"));
+}
+
 TEST(RoomLeft, ALimitOnTheSizeOfFilesIsWantOfRoomAsAFullDiskIs) {
   for (const int error : {ENOSPC, EDQUOT, EFBIG})
     EXPECT_TRUE(is_out_of_room({error, std::generic_category()})) << error;
