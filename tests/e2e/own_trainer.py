@@ -1,20 +1,31 @@
 """What tests of trainers that are not ours have in common: they are built against the installed package."""
 import functools
 import os
+import pathlib
 import re
+import shutil
 import subprocess
+import sys
+import unittest
 
 from harness import DEADLINE_S, REGIONS, EndToEnd, free_port
 
 BUILD = os.environ["CAUSEWAY_BUILD"]
 SOURCE = os.environ["CAUSEWAY_SOURCE"]
 SANITIZE = os.environ.get("CAUSEWAY_SANITIZE", "")  # a library built so needs programs built so
+INSTALLED = os.environ.get("CAUSEWAY_INSTALLED")  # where CTest has this file leave both before; a test by hand makes its own
 
 
 class OwnTrainer(EndToEnd):
     def setUp(self):
         super().setUp()
-        self.prefix = self.directory / "prefix"
+        if INSTALLED:
+            self.prefix = pathlib.Path(INSTALLED) / "prefix"
+        else:
+            self.install(self.directory)
+
+    def install(self, where):
+        self.prefix = where / "prefix"
         self.call("cmake", "--install", BUILD, "--prefix", self.prefix)
 
     def call(self, *arguments, env=None):
@@ -24,9 +35,9 @@ class OwnTrainer(EndToEnd):
         self.assertEqual(done.returncode, 0, done.stdout)
         return done.stdout
 
-    def built(self, example):
+    def built(self, example, where=None):
         """The program of a directory of examples/."""
-        build = self.directory / example
+        build = (where or self.directory) / example
         self.call("cmake", "-S", f"{SOURCE}/examples/{example}", "-B", build,
                   f"-DCMAKE_PREFIX_PATH={self.prefix}", "-DCMAKE_BUILD_TYPE=Release",
                   f"-DCMAKE_CXX_FLAGS={'-fsanitize=' + SANITIZE if SANITIZE else ''}")
@@ -35,7 +46,7 @@ class OwnTrainer(EndToEnd):
 
     @functools.cached_property
     def classifier(self):
-        return self.built("classifier")
+        return pathlib.Path(INSTALLED) / "classifier/classifier" if INSTALLED else self.built("classifier")
 
 
 class OwnTrainerByHand(OwnTrainer):
@@ -58,3 +69,21 @@ class OwnTrainerByHand(OwnTrainer):
         self.assertTrue(all(ends), outputs)
         self.assertEqual(len({end[2] for end in ends}), 1, outputs)
         self.assertLess(float(ends[0][1]), loss_below)
+
+
+class ForAll(OwnTrainer):
+    """No test: what CTest calls before those that need it."""
+
+    def setUp(self):
+        EndToEnd.setUp(self)
+
+    def test_it_is_installed_and_the_classifier_built(self):
+        where = pathlib.Path(INSTALLED)
+        shutil.rmtree(where, ignore_errors=True)
+        where.mkdir()
+        self.install(where)
+        self.built("classifier", where)
+
+
+if __name__ == "__main__":
+    unittest.main(argv=[sys.argv[0], "-v", *sys.argv[1:]])

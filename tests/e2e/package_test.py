@@ -12,6 +12,7 @@ import harness
 from harness import DENSE, EndToEnd
 
 BUILD = pathlib.Path(os.environ["CAUSEWAY_BUILD"])
+PACKED = os.environ.get("CAUSEWAY_PACKED")  # where CTest has this file pack before the tests; a test by hand packs its own
 SPDX = pathlib.Path(os.environ["CAUSEWAY_SOURCE"]) / "build-tools/launchers/bin/pyspdxtools"
 
 
@@ -26,6 +27,11 @@ def packed(where, kind, *flags):
     subprocess.run(["cpack", "-G", kind, "--config", BUILD / "CPackConfig.cmake", "-B", where, *flags], check=True, stdout=subprocess.DEVNULL)
 
 
+def pack_and_extract(where):
+    packed(where / "deb", "DEB", "-D", "CPACK_DEBIAN_COMPRESSION_TYPE=zstd")  # a quarter of gzip's time
+    subprocess.run(["dpkg-deb", "--extract", next((where / "deb").glob("causeway_*.deb")), where / "root"], check=True)
+
+
 def output_of(*command):
     return subprocess.run(list(map(str, command)), capture_output=True, text=True, check=True).stdout
 
@@ -36,13 +42,25 @@ def needed(file):
 
 @unittest.skipIf(os.environ.get("CAUSEWAY_SANITIZE"), "a package is not made of what is built for sanitizers")
 @unittest.skipUnless(shutil.which("dpkg-deb") and shutil.which("dpkg-shlibdeps"), "this is no Debian")
+class PackageForAll(unittest.TestCase):
+    """No test: what CTest calls before those that need it."""
+
+    def test_it_is_packed(self):
+        shutil.rmtree(PACKED, ignore_errors=True)
+        pack_and_extract(pathlib.Path(PACKED))
+
+
+@unittest.skipIf(os.environ.get("CAUSEWAY_SANITIZE"), "a package is not made of what is built for sanitizers")
+@unittest.skipUnless(shutil.which("dpkg-deb") and shutil.which("dpkg-shlibdeps"), "this is no Debian")
 class Package(EndToEnd):
     def setUp(self):
         super().setUp()
-        packed(self.directory / "deb", "DEB", "-D", "CPACK_DEBIAN_COMPRESSION_TYPE=zstd")  # a quarter of gzip's time
-        self.package = next((self.directory / "deb").glob("causeway_*.deb"))
-        self.root = self.directory / "root"
-        subprocess.run(["dpkg-deb", "--extract", self.package, self.root], check=True)
+        where = pathlib.Path(PACKED) if PACKED else self.directory
+        if not PACKED:
+            pack_and_extract(where)
+        self.deb = where / "deb"
+        self.package = next(self.deb.glob("causeway_*.deb"))
+        self.root = where / "root"
         self.program = self.root / "usr/bin/causeway"
 
     def completed(self, *words):
@@ -121,7 +139,7 @@ class Package(EndToEnd):
             self.assertTrue((self.root / "usr/lib" / file).exists(), file)
 
     def test_what_builds_programs_is_a_package_of_its_own(self):
-        contents = output_of("dpkg-deb", "--contents", next((self.directory / "deb").glob("causeway-dev_*.deb")))
+        contents = output_of("dpkg-deb", "--contents", next(self.deb.glob("causeway-dev_*.deb")))
         for file in ("include/causeway/worker.h", "include/causeway/causeway.h", "include/causeway/wan.h", "lib/libcauseway.a", "lib/libcauseway.so", "lib/cmake/causeway/causeway-config.cmake",
                      "lib/pkgconfig/causeway.pc"):
             self.assertIn(f"./usr/{file}", contents)
