@@ -217,7 +217,10 @@ Places reduce(Collective& collective, const Ownership& ownership, diloco::OuterO
     }
     if (std::exchange(measured, true)) return left_out;
     std::vector<compression::Outlier> outliers;
-    together(collective, "measuring payloads", [&] { outliers = reduction.outliers(); });
+    together(collective, "measuring payloads", [&] {
+      outliers = reduction.outliers();
+      for (const compression::Outlier& one : outliers) check_hash(agreed, one.place);
+    });
     if (outliers.empty()) return left_out;
     for (const compression::Outlier& one : outliers) {
       left_out.insert(one.place);

@@ -131,6 +131,30 @@ TEST(OutlyingPayloads, OfAFragmentAreThoseOfFarMore) {
   EXPECT_FALSE(counts(1e6F));
 }
 
+// One bit of a scale is enough. Nobody else would leave it out.
+TEST_P(OutlyingPayload, ThatHasChangedSinceItCameIsThisHostsTrouble) {
+  const Payloads sent{{"ap", sent_times("ap", 1, kSparse)},
+                      {"eu", sent_times("eu", 2, kSparse)},
+                      {"us", sent_times("us", 3, kSparse)}};
+  const Bytes changed = sent_times("ap", 1, kSparse, 1e30F);
+  on_ranks(GetParam(), [&](Collective& group) {
+    const OuterRound round({.region = "us", .rank = group.rank(), .world = group.size()},
+                           codec(kSparse), {}, {}, layout());
+    OuterState state = real_state(0);
+    const OuterState before = state;
+    const diloco::CommitRecord record = record_of(state, sent);
+    std::string told;
+    try {
+      round.apply(group, record, Views{changed, sent[1].second, sent[2].second}, state);
+    } catch (const std::system_error& error) {
+      told = error.what();
+    }
+    EXPECT_THAT(told, testing::HasSubstr("what ap contributed to round 0 has changed since"));
+    EXPECT_EQ(state.anchor, before.anchor);
+    EXPECT_TRUE(state.intact);
+  });
+}
+
 // Nobody can say which of two it is.
 TEST_P(OutlyingPayload, CountsAmongTwo) {
   const Payloads payloads{{"ap", sent_times("ap", 1, kExact, 1e3F)},
