@@ -26,10 +26,11 @@ struct Outlier {
 std::string in_words(const Outlier& outlier);
 
 // Of whole payloads honest ones stay far below: a weight is at most 1, and at most 3 times the
-// median over the norm (diloco/pacing/weights.h). Of shards they need not: one may have the rows of
-// words, or the expert, that only one region's data has.
+// median over the norm (diloco/pacing/weights.h). Of parts of a model, as shards, fragments and
+// averaged statistics are, they need not: a part may have the rows of words, or the expert, that
+// only one region's data has, and data of another scale has a variance of another.
 inline constexpr double kPayloadLimit = 16;
-inline constexpr double kShardLimit = 4096;
+inline constexpr double kPartLimit = 4096;
 
 // Those whose weight times norm is more than so many times the median of the senders' largest norms
 // (of an even number the upper middle one), in their order. None of fewer than three senders, as

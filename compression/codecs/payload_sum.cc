@@ -170,7 +170,7 @@ std::vector<Outlier> outliers_of(const std::vector<Term>& terms, std::uint32_t f
           term.codec_of(i).norm_squared_bound(segment.bytes, segment.element_count);
     }
   }
-  return outliers(sent, kShardLimit);
+  return outliers(sent, kPartLimit);
 }
 
 // For their steps or for their averaged statistics.

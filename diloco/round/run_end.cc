@@ -283,8 +283,7 @@ void RunEnd::end_barren() {
       inter::append_item(names, one.region);
     spoilt = fmt::format(
         ". If its loss is not finite, the model is spoilt, perhaps by what one of {} contributed "
-        "last "
-        "or not long before: go on from an earlier snapshot (--fork), without that region",
+        "last or not long before: go on from an earlier snapshot (--fork), without that region",
         names);
   }
   region_.out.end(

@@ -28,7 +28,8 @@ BlobSender::Item BlobSender::new_item(const BlobId& id) {
   return item;
 }
 
-void BlobSender::push(const BlobId& id) {
+void BlobSender::push(const BlobId& id, LogBudget::Clock::time_point now) {
+  forget_what_was_sent_long_ago(now);
   if (find(id) != nullptr) return;
   Item& item = queue_.emplace_back(new_item(id));
   // The peer drops chunks of a blob that it declined until it has said that it thinks otherwise.
@@ -37,11 +38,15 @@ void BlobSender::push(const BlobId& id) {
   for (const auto& [chunk, carrier] : item.in_flight) item.pending.erase(chunk);
 }
 
+// With each blob: a peer that gets all by itself asks for none.
+void BlobSender::forget_what_was_sent_long_ago(LogBudget::Clock::time_point now) {
+  if (now < sent_until_) return;
+  sent_.clear();
+  sent_until_ = now + kCopiesEvery;
+}
+
 bool BlobSender::was_sent_enough(const BlobId& id, LogBudget::Clock::time_point now) {
-  if (now >= sent_until_) {
-    sent_.clear();
-    sent_until_ = now + kCopiesEvery;
-  }
+  forget_what_was_sent_long_ago(now);
   const auto sent = sent_.find(id);
   if (sent == sent_.end() || sent->second < kCopiesMax * chunk_count(id.size_bytes)) return false;
   const auto left = std::chrono::ceil<std::chrono::seconds>(sent_until_ - now).count();

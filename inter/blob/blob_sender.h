@@ -27,7 +27,7 @@ class BlobSender {
 
   // No effect if it is queued already. To a peer that declined something it is only offered, until
   // the peer asks for something: it may have no room for anything.
-  void push(const BlobId& id);
+  void push(const BlobId& id, LogBudget::Clock::time_point now = LogBudget::Clock::now());
 
   // A blob that the peer was sent several times over within ten minutes it gets no more before
   // these are over: its disk loses what it stores, or it lies.
@@ -72,6 +72,7 @@ class BlobSender {
     InFlight in_flight;
   };
   static Item new_item(const BlobId& id);
+  void forget_what_was_sent_long_ago(LogBudget::Clock::time_point now);
   bool was_sent_enough(const BlobId& id, LogBudget::Clock::time_point now);
   void count_lost(const BlobId& id, std::uint64_t chunks);
   static void put_back(Item& item, std::uint64_t chunk);
@@ -93,7 +94,7 @@ class BlobSender {
   std::deque<BlobId> abandoned_;                         // the peer is still to be told
   unsigned turn_ = 0;                                    // of kTurns; in the first, what was pushed
   bool asks_first_ = false;  // the peer declined something, and nothing was welcome since
-  std::map<BlobId, std::uint64_t> sent_;  // chunks since a while, without those lost with a link
+  std::map<BlobId, std::uint64_t> sent_;       // chunks of late, without those lost with a link
   LogBudget::Clock::time_point sent_until_{};  // when it is counted anew
   LogBudget log_{3};                           // lines a minute of a kind
 };

@@ -66,7 +66,7 @@ class Reduction {
   std::size_t place_of_lowest() const;
   void divide_by_senders(std::span<const OuterSpans::Term> terms, Segments segments) const;
   template <typename Wanted>
-  std::vector<compression::Outlier> outliers_of(const Wanted& wanted) const;
+  std::vector<compression::Outlier> outliers_of(const Wanted& wanted, double limit) const;
 
   const Ownership& ownership_;
   const Agreed& agreed_;
@@ -128,15 +128,18 @@ void Reduction::divide_by_senders(std::span<const OuterSpans::Term> terms,
 }
 
 std::vector<compression::Outlier> Reduction::outliers() const {
-  std::vector<compression::Outlier> found =
-      outliers_of([](auto kind) { return !diloco::is_statistic(kind); });
-  std::ranges::copy(outliers_of([](auto kind) { return kind == diloco::SegmentClass::averaged; }),
-                    std::back_inserter(found));
+  using compression::kPartLimit, compression::kPayloadLimit;
+  const bool whole = ownership_.fragments().count() == 1;
+  std::vector<compression::Outlier> found = outliers_of(
+      [](auto kind) { return !diloco::is_statistic(kind); }, whole ? kPayloadLimit : kPartLimit);
+  std::ranges::copy(
+      outliers_of([](auto kind) { return kind == diloco::SegmentClass::averaged; }, kPartLimit),
+      std::back_inserter(found));
   return found;
 }
 
 template <typename Wanted>
-std::vector<compression::Outlier> Reduction::outliers_of(const Wanted& wanted) const {
+std::vector<compression::Outlier> Reduction::outliers_of(const Wanted& wanted, double limit) const {
   const std::vector<std::size_t> segments = only(ownership_.layout(), all(), wanted);
   const auto& participants = agreed_.record.participants;
   std::vector<compression::SentNorm> sent;
@@ -147,7 +150,7 @@ std::vector<compression::Outlier> Reduction::outliers_of(const Wanted& wanted) c
     for (const std::size_t index : segments)
       sent.back().norm_squared += payload.norm_squared_bound(index);
   }
-  return compression::outliers(sent, compression::kPayloadLimit);
+  return compression::outliers(sent, limit);
 }
 
 // What no sum has, because nobody's payload of that shard could be decoded, is 0.
@@ -214,7 +217,10 @@ Places reduce(Collective& collective, const Ownership& ownership, diloco::OuterO
     }
     if (std::exchange(measured, true)) return left_out;
     std::vector<compression::Outlier> outliers;
-    together(collective, "measuring payloads", [&] { outliers = reduction.outliers(); });
+    together(collective, "measuring payloads", [&] {
+      outliers = reduction.outliers();
+      for (const compression::Outlier& one : outliers) check_hash(agreed, one.place);
+    });
     if (outliers.empty()) return left_out;
     for (const compression::Outlier& one : outliers) {
       left_out.insert(one.place);

@@ -25,8 +25,8 @@ struct Agreed {
 };
 
 // Returns the places of the payloads that were left out, on all ranks the same, and logs them.
-// Throws std::errc::io_error, with the anchor untouched, where bytes that cannot be decoded are not
-// those that were agreed on.
+// Throws std::errc::io_error, with the anchor untouched, where the bytes of such a one are not those
+// that were agreed on.
 std::set<std::size_t> reduce(Collective& collective, const Ownership& ownership,
                              diloco::OuterOptions::Mean mean, const Agreed& agreed,
                              OuterSpans& spans);

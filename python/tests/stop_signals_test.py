@@ -15,7 +15,7 @@ from worker_double import a_run, steps
 import causeway
 from causeway.torch import Run
 from causeway.torch.ranks import Solo
-from causeway.torch.stop_signals import Terminated
+from causeway.torch.stop_signals import StopSignals, Terminated
 from causeway.torch.trainer_state import TrainerState
 
 PLAN = [steps(0, 4, 0, 0), steps(1, 4, 4, 4)]
@@ -87,6 +87,21 @@ class Stop(unittest.TestCase):
             self.check_stopped(1, [2], by=lambda: parents.configure_mock(return_value=1))
         self.assertEqual(self.files, ["trainer-2"])
         self.assertIn("is gone: this step ends", told.output[0])
+
+    def test_the_signal_that_follows_a_killed_torchrun_is_the_first(self):
+        # As systemd sends it once its main process is gone, or Slurm.
+        parents = unittest.mock.Mock(return_value=os.getppid())
+        with (unittest.mock.patch.dict(os.environ, TORCHELASTIC_RUN_ID="none"), unittest.mock.patch.object(os, "getppid", parents),
+              unittest.mock.patch.object(signal, "raise_signal") as ended, self.assertLogs("causeway", "WARNING") as told):
+            signals = StopSignals(lambda: True)
+            self.addCleanup(signals.restore)
+            signals.listen()
+            self.assertEqual(signals.came, 0)
+            parents.configure_mock(return_value=1)
+            self.assertEqual((signals.came, signals.came), (signal.SIGTERM, signal.SIGTERM))
+            signals.handle(signal.SIGTERM, None)
+            ended.assert_not_called()
+        self.assertEqual(len(told.output), 1)
 
     def test_so_is_the_last_one_of_a_round(self):
         self.check_stopped(3, [4])

@@ -37,15 +37,22 @@ class StopSignals:
         self._came = 0
         self.came_at = 0.0
         self.torchrun = os.getppid() if "TORCHELASTIC_RUN_ID" in os.environ else None
+        self.told = False  # that it is gone
         self.process = os.getpid()
 
     @property
     def came(self) -> int:
         """Its number. 0: none."""
-        if not self._came and self.torchrun is not None and os.getppid() != self.torchrun:
+        return self._came or (signal.SIGTERM if self._has_lost_torchrun() else 0)
+
+    # Not as if the signal had come: whoever ends the rest of the job sends that next, and it would be the second.
+    def _has_lost_torchrun(self) -> bool:
+        if self.torchrun is None or os.getppid() == self.torchrun:
+            return False
+        if not self.told:
             log.warning("torchrun (process %d), which started this one, is gone: this step ends, and its work and state are saved", self.torchrun)
-            self._came = signal.SIGTERM
-        return self._came
+        self.told = True
+        return True
 
     def listen(self) -> None:
         if threading.current_thread() is not threading.main_thread():

@@ -30,10 +30,10 @@ TEST(Outliers, AreThoseOfMoreThanSixteenTimesTheMedianByTheirWeight) {
   EXPECT_NEAR(outliers(one_of(300), kPayloadLimit)[0].times, 100, 1e-4);
 }
 
-// A shard may have what only one region's data has.
-TEST(Outliers, OfShardsAreThoseOfFarMore) {
-  EXPECT_THAT(outliers(one_of(12'000), kShardLimit), IsEmpty());
-  EXPECT_EQ(outliers(one_of(13'000), kShardLimit).size(), 1);
+// A part of a model may have what only one region's data has.
+TEST(Outliers, OfPartsAreThoseOfFarMore) {
+  EXPECT_THAT(outliers(one_of(12'000), kPartLimit), IsEmpty());
+  EXPECT_EQ(outliers(one_of(13'000), kPartLimit).size(), 1);
 }
 
 TEST(Outliers, CanBeAsLargeAsNumbersGet) {

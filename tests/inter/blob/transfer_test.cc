@@ -143,7 +143,6 @@ TEST_F(Transfer, FetchOfAnAbsentBlobIsAnsweredAndHarmless) {
   EXPECT_EQ(link_->abandoned, 1);
 }
 
-// Its map of chunks would not fit in memory.
 // A member that lies would take its share of the links for ever.
 TEST_F(Transfer, OneBlobIsNotSentToOnePeerAgainAndAgain) {
   test::CapturedLog log;
@@ -181,6 +180,7 @@ TEST_F(Transfer, WhatIsLostWithLinksCountsAsNotSent) {
   EXPECT_EQ(completed_.size(), 1U);
 }
 
+// Its map of chunks would not fit in memory.
 TEST_F(Transfer, NothingIsWantedThatIsBeyondTheLimit) {
   link_->receiver.want(BlobId{{}, std::uint64_t{1} << 63});
   run(*link_);

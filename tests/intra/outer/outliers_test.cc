@@ -13,12 +13,17 @@ namespace {
 using Mean = diloco::OuterOptions::Mean;
 using Payloads = std::vector<std::pair<std::string, Bytes>>;
 
-// Of so many times the steps that a region usually takes.
-Bytes sent_times(const std::string& region, std::uint64_t seed, const std::string& spec,
-                 float times = 1) {
+// After so many times the steps that a region usually takes.
+OuterState moving(std::uint64_t seed, float times) {
   OuterState state = real_state(seed);
   for (std::size_t i = 0; i < state.params.size(); ++i)
     state.params[i] = state.anchor[i] + times * (state.params[i] - state.anchor[i]);
+  return state;
+}
+
+Bytes sent_times(const std::string& region, std::uint64_t seed, const std::string& spec,
+                 float times = 1) {
+  OuterState state = moving(seed, times);
   return encode(make_round(codec(spec), {}, region), state);
 }
 
@@ -106,6 +111,50 @@ TEST(OutlyingPayloads, MayHaveACodecOfTheirOwn) {
   }
 }
 
+// It may be the part of a model that only one region's data needs.
+TEST(OutlyingPayloads, OfAFragmentAreThoseOfFarMore) {
+  const diloco::OverlapOptions two{.variant = diloco::OverlapOptions::Variant::streaming,
+                                   .fragments = 2};
+  const auto sent = [&](const std::string& region, std::uint64_t seed, float times) {
+    OuterState state = moving(seed, times);
+    return encode(OuterRound({.region = region}, codec(kExact), {}, two, layout()), state);
+  };
+  const auto counts = [&](float times) {
+    const Payloads all{
+        {"ap", sent("ap", 1, times)}, {"eu", sent("eu", 2, 1)}, {"us", sent("us", 3, 1)}};
+    const OuterRound round({.region = "us"}, codec(kExact), {}, two, layout());
+    const test::CapturedLog log;
+    state_after(round, *make_collective({}), record_of(real_state(0), all), all);
+    return !log.has("what ap contributed to round 0 would move the model");
+  };
+  EXPECT_TRUE(counts(1e3F));
+  EXPECT_FALSE(counts(1e6F));
+}
+
+// One bit of a scale is enough. Nobody else would leave it out.
+TEST_P(OutlyingPayload, ThatHasChangedSinceItCameIsThisHostsTrouble) {
+  const Payloads sent{{"ap", sent_times("ap", 1, kSparse)},
+                      {"eu", sent_times("eu", 2, kSparse)},
+                      {"us", sent_times("us", 3, kSparse)}};
+  const Bytes changed = sent_times("ap", 1, kSparse, 1e30F);
+  on_ranks(GetParam(), [&](Collective& group) {
+    const OuterRound round({.region = "us", .rank = group.rank(), .world = group.size()},
+                           codec(kSparse), {}, {}, layout());
+    OuterState state = real_state(0);
+    const OuterState before = state;
+    const diloco::CommitRecord record = record_of(state, sent);
+    std::string told;
+    try {
+      round.apply(group, record, Views{changed, sent[1].second, sent[2].second}, state);
+    } catch (const std::system_error& error) {
+      told = error.what();
+    }
+    EXPECT_THAT(told, testing::HasSubstr("what ap contributed to round 0 has changed since"));
+    EXPECT_EQ(state.anchor, before.anchor);
+    EXPECT_TRUE(state.intact);
+  });
+}
+
 // Nobody can say which of two it is.
 TEST_P(OutlyingPayload, CountsAmongTwo) {
   const Payloads payloads{{"ap", sent_times("ap", 1, kExact, 1e3F)},
@@ -154,6 +203,8 @@ TEST(OutlyingStatistics, CountAsZeroWithTheirSteps) {
   const Bytes eu = sent("eu", 1, 7), us = sent("us", 1, 7);
   const Payloads honest{{"ap", sent("ap", 2, 7)}, {"eu", eu}, {"us", us}};
   EXPECT_NE(end(honest, false), end(honest, true));
+  const Payloads of_another_scale{{"ap", sent("ap", 255, 7)}, {"eu", eu}, {"us", us}};
+  EXPECT_NE(end(of_another_scale, false), end(of_another_scale, true));
   const Payloads lying{{"ap", sent("ap", 1e30F, 7)}, {"eu", eu}, {"us", us}};
   EXPECT_EQ(end(lying, false), end(lying, true));
   // Of the lowest only one counts, however large the others are.
