@@ -2,9 +2,9 @@
 // segments of the round's fragment, in fp32 and in canonical order.
 //
 // A payload that cannot be decoded counts as 0, and the other weights stay; so does one that would
-// move the model much farther than most (compression/codecs/outliers.h). Every region finds that, as
-// all have the same bytes: a member lied, or memory failed before they were hashed. The round has no
-// other record, so whoever refused it would stand still for ever.
+// move the model much farther than most (compression/codecs/outliers.h). Every region finds that,
+// as all have the same bytes: a member lied, or memory failed before they were hashed. The round
+// has no other record, so whoever refused it would stand still for ever.
 #pragma once
 
 #include <cstddef>
