@@ -259,6 +259,16 @@ void hear_last_word(const AttachRequest& request, Unreached& why) {
   why.problem = "it ended and said why: " + word->reason;
 }
 
+// Of another coordinator, which was here once: the one that answers has taken back its own. Later
+// it would end a worker whose connection is lost for a moment.
+void drop_old_word(const std::filesystem::path& directory) {
+  try {
+    take_back_last_word(directory);
+  } catch (const std::system_error& error) {
+    spdlog::warn("{}", error.what());
+  }
+}
+
 void note_small_segments(const AttachRequest& request) {
   spdlog::warn(
       "the coordinator at {} answers now that it gets small packets, and did not before: something "
@@ -305,10 +315,13 @@ std::unique_ptr<WorkerSession> WorkerSession::attach(const AttachRequest& reques
     // A path that drops large packets in silence takes the connection, and no more.
     const bool small = unanswered > 0 && unanswered % 2 == 0;
     std::unique_ptr<SocketSession> session;
+    const std::filesystem::path directory = request.socket.parent_path();
+    const bool has_old_word = last_word(directory).has_value();
     try {
       if (std::optional<WorkerDial> dialled = dial_coordinator(request, meanwhile, why, small)) {
         session = std::make_unique<SocketSession>(request, std::move(*dialled));
         session->join(keep_waiting);
+        if (has_old_word) drop_old_word(directory);
         if (small) note_small_segments(request);
         return session;
       }

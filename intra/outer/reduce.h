@@ -1,9 +1,10 @@
 // What the payloads of a commit record add up to: scratch <- their weighted mean, over the own
 // segments of the round's fragment, in fp32 and in canonical order.
 //
-// A payload that cannot be decoded counts as 0, and the other weights stay. Every region finds that
-// it cannot, as all have the same bytes: a member lied, or memory failed before they were hashed.
-// The round has no other record, so whoever refused it would stand still for ever.
+// A payload that cannot be decoded counts as 0, and the other weights stay; so does one that would
+// move the model much farther than most (compression/codecs/outliers.h). Every region finds that,
+// as all have the same bytes: a member lied, or memory failed before they were hashed. The round
+// has no other record, so whoever refused it would stand still for ever.
 #pragma once
 
 #include <cstddef>
@@ -25,8 +26,8 @@ struct Agreed {
 };
 
 // Returns the places of the payloads that were left out, on all ranks the same, and logs them.
-// Throws std::errc::io_error, with the anchor untouched, where the bytes of such a one are not those
-// that were agreed on.
+// Throws std::errc::io_error, with the anchor untouched, where the bytes of one that would be left
+// out are not those that were agreed on.
 std::set<std::size_t> reduce(Collective& collective, const Ownership& ownership,
                              diloco::OuterOptions::Mean mean, const Agreed& agreed,
                              OuterSpans& spans);

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "diloco/files/error.h"
+#include "diloco/worker/last_word.h"
 #include "diloco/worker/stream/frame.h"
 #include "tests/diloco/worker/worker_server_fixture.h"
 #include "tests/support/captured_log.h"
@@ -44,6 +45,18 @@ const std::string kContent(3'000'000, 'p');
 std::filesystem::path file_of_content(const std::filesystem::path& directory) {
   std::ofstream(directory / "file", std::ios::binary) << kContent;
   return directory / "file";
+}
+
+// Its region was removed while its coordinator was here, and added again with one elsewhere. A lost
+// connection would end the worker, as if this one had left.
+TEST_P(WorkerServerTest, AWorkerThatIsAttachedForgetsWhatAnotherCoordinatorSaidHere) {
+  start(1);
+  AttachRequest to = request(0, 1);
+  if (over_tls()) to.socket = directory_.path() / "worker.sock";
+  const std::filesystem::path here = to.socket.parent_path();
+  leave_last_word(here, {"run", "removed", Errc::left_out});
+  const auto session = WorkerSession::attach(to, keep);
+  EXPECT_FALSE(last_word(here));
 }
 
 TEST_P(WorkerServerTest, CarriesPayloadsBothWays) {
