@@ -42,6 +42,7 @@ def needed(file):
 
 @unittest.skipIf(os.environ.get("CAUSEWAY_SANITIZE"), "a package is not made of what is built for sanitizers")
 @unittest.skipUnless(shutil.which("dpkg-deb") and shutil.which("dpkg-shlibdeps"), "this is no Debian")
+@unittest.skipUnless(PACKED, "each test by hand packs its own")
 class PackageForAll(unittest.TestCase):
     """No test: what CTest calls before those that need it."""
 
