@@ -162,6 +162,19 @@ TEST_P(OutlyingPayload, CountsAmongTwo) {
   EXPECT_NE(applied_by_ranks({}, payloads), applied_without_first({}, payloads));
 }
 
+// Without the first one the second would be one, too: who found what first must not matter.
+TEST_P(OutlyingPayload, IsSoughtOnce) {
+  const Payloads payloads{{"ap", sent_times("ap", 1, kExact, 1e6F)},
+                          {"eu", sent_times("eu", 2, kExact, 1e2F)},
+                          {"sa", sent_times("sa", 4, kExact)},
+                          {"us", sent_times("us", 3, kExact)}};
+  const test::CapturedLog log;
+  applied_by_ranks({}, payloads);
+  EXPECT_TRUE(log.has("what ap contributed to round 0 would move the model"));
+  EXPECT_FALSE(log.has("what eu contributed"));
+  EXPECT_NE(applied_by_ranks({}, payloads), applied_without_first({}, payloads));
+}
+
 // What cannot be decoded makes no median.
 TEST_P(OutlyingPayload, IsSoughtAmongWhatCanBeDecoded) {
   Payloads payloads{{"ap", sent_times("ap", 1, kExact, 1e3F)},
