@@ -52,8 +52,8 @@ bool BlobSender::was_sent_enough(const BlobId& id, LogBudget::Clock::time_point 
   const auto left = std::chrono::ceil<std::chrono::seconds>(sent_until_ - now).count();
   if (const auto more = log_.take("sent enough")) {
     spdlog::warn(
-        "{} asks for blob {} again, and was sent all of it {} times within {} minutes: it gets it "
-        "in {} s. Its disk or its memory is faulty, or it lies{}",
+        "{} asks for blob {} again, and was sent all of it {} times within {} minutes: it gets no "
+        "more of it for {} s. Its disk or its memory is faulty, or it lies{}",
         peer_, to_string(id), kCopiesMax, kCopiesEvery.count(), left, *more);
   }
   return true;

@@ -161,7 +161,7 @@ TEST_F(Transfer, OneBlobIsNotSentToOnePeerAgainAndAgain) {
   for (int times = 0; times < 100; ++times) EXPECT_EQ(fetch_all_at(began), 0U);
   EXPECT_FALSE(link_->sender.busy());
   EXPECT_TRUE(log.has("receiver asks for blob")) << log.text();
-  EXPECT_TRUE(log.has("it gets it in 600 s")) << log.text();
+  EXPECT_TRUE(log.has("it gets no more of it for 600 s")) << log.text();
   link_->carry_control();
   EXPECT_EQ(link_->abandoned, 100) << "it may ask another region";
   EXPECT_EQ(fetch_all_at(began + std::chrono::minutes{10}), kChunks);
