@@ -19,6 +19,8 @@
 #include <utility>
 #include <vector>
 
+#include <fmt/format.h>
+
 #include "diloco/files/error.h"
 #include "diloco/files/file_io.h"
 #include "diloco/log/wire.h"
@@ -39,6 +41,7 @@ using std::chrono::steady_clock;
 
 constexpr milliseconds kConnectDeadline{10'000};
 constexpr milliseconds kMeanwhile{500};
+constexpr std::chrono::minutes kLongSilence{10};
 
 using Meanwhile = std::function<void()>;
 
@@ -195,6 +198,15 @@ void keep_waiting_or_throw(const WorkerSession::KeepWaiting& keep_waiting,
     throw std::system_error(std::make_error_code(std::errc::operation_canceled),
                             "stopped while waiting for " + what);
   }
+}
+
+std::string silence(std::chrono::steady_clock::duration lasts) {
+  const auto minutes = std::chrono::duration_cast<std::chrono::minutes>(lasts);
+  if (minutes < kLongSilence) return {};
+  return fmt::format(
+      "; nobody has answered for {} min. Start the coordinator, or end this worker if its region "
+      "does not go on: `causeway status --config` shows whether it was removed from the run",
+      minutes.count());
 }
 
 void CoordinatorLink::wait_for_socket(short events, milliseconds at_most) {

@@ -29,7 +29,6 @@ using std::chrono::milliseconds;
 
 constexpr milliseconds kRetryMin{100};
 constexpr milliseconds kRetryMax{1'000};
-constexpr std::chrono::minutes kLongSilence{10};
 // Of a copy to the coordinator's disk, far below any disk's speed, and of one before it that nobody
 // waits for any more: past it the coordinator hangs.
 constexpr milliseconds kStoreDeadlineBase{60'000};
@@ -269,6 +268,14 @@ void drop_old_word(const std::filesystem::path& directory) {
   }
 }
 
+// One loss is a coordinator that was started again; more of them are not hurried.
+milliseconds first_pause(std::uint32_t sessions_lost) {
+  milliseconds pause = kRetryMin;
+  for (std::uint32_t lost = 2; lost < sessions_lost && pause < kRetryMax; ++lost)
+    pause = std::min(2 * pause, kRetryMax);
+  return pause;
+}
+
 void note_small_segments(const AttachRequest& request) {
   spdlog::warn(
       "the coordinator at {} answers now that it gets small packets, and did not before: something "
@@ -278,15 +285,6 @@ void note_small_segments(const AttachRequest& request) {
 }
 
 }  // namespace
-
-std::string silence(std::chrono::steady_clock::duration lasts) {
-  const auto minutes = std::chrono::duration_cast<std::chrono::minutes>(lasts);
-  if (minutes < kLongSilence) return {};
-  return fmt::format(
-      "; nobody has answered for {} min. Start the coordinator, or end this worker if its region "
-      "does not go on: `causeway status --config` shows whether it was removed from the run",
-      minutes.count());
-}
 
 std::unique_ptr<WorkerSession> WorkerSession::attach(const AttachRequest& request,
                                                      const KeepWaiting& keep_waiting) {
@@ -301,15 +299,12 @@ std::unique_ptr<WorkerSession> WorkerSession::attach(const AttachRequest& reques
                           where + (why.problem.empty() ? "" : ": " + why.problem) +
                               silence(std::chrono::steady_clock::now() - silent_since));
   };
-  milliseconds retry = kRetryMin;
+  milliseconds retry = first_pause(request.sessions_lost);
   const auto pause = [&] {
     meanwhile();
     ::poll(nullptr, 0, static_cast<int>(retry.count()));
     retry = std::min(2 * retry, kRetryMax);
   };
-  // One loss is a coordinator that was started again; more of them are not hurried.
-  for (std::uint32_t lost = 2; lost < request.sessions_lost && retry < kRetryMax; ++lost)
-    retry = std::min(2 * retry, kRetryMax);
   if (request.sessions_lost > 1) pause();
   for (;;) {
     // A path that drops large packets in silence takes the connection, and no more.

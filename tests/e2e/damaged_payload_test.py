@@ -138,17 +138,14 @@ class LyingPayload(RunByHand):
 class Nonsense(LyingPayload):
     """Bytes with the right hash that nobody can decode."""
 
-    def run_with_nonsense(self, **settings):
-        return self.run_with("nonsense", **settings)
-
     def test_it_counts_as_nothing_and_all_end_alike(self):
-        workers, _ = self.run_with_nonsense()
+        workers, _ = self.run_with("nonsense")
         for log in workers:
             for round in (2, 4):
                 self.assertRegex(log, rf"what {REGIONS[1]} contributed to round {round} cannot be decoded: .*; it counts as 0, here and in all other regions")
 
     def test_in_a_sharded_round_its_own_coordinator_leaves_it_out(self):
-        _, coordinators = self.run_with_nonsense(exchange="sharded")
+        _, coordinators = self.run_with("nonsense", exchange="sharded")
         for round in (2, 4):
             told = f"what its worker contributed to round {round} cannot be decoded"
             self.assertEqual([told in log for log in coordinators], [region == REGIONS[1] for region in REGIONS], self.logs())
